@@ -1,0 +1,3 @@
+//! The `rocjitsu` command.
+
+fn main() {}

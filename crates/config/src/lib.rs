@@ -1,0 +1,1 @@
+//! Typed, strict configuration and the presets of the simulated GPUs.

@@ -1,0 +1,1 @@
+//! One wave: its registers, the semantics of its instructions, its run loop.

@@ -1,0 +1,1 @@
+//! The device: memory, code objects, dispatches, workgroups.

@@ -1,0 +1,1 @@
+//! Bytes to instructions and back: encoding tables, decoder, disassembler, register effects.

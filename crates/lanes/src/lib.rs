@@ -1,0 +1,1 @@
+//! Arithmetic on the lanes of a wave: number formats, vector back ends, matrix products.

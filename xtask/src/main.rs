@@ -1,0 +1,3 @@
+//! Development tasks: `cargo xtask isa` regenerates the instruction tables.
+
+fn main() {}
