@@ -1,0 +1,402 @@
+//! The loop that carries one operation over the registers of a wave, for every back end.
+//! An operation is written once against [`Lanes`]; [`KernelSet::of`] instantiates it.
+
+use crate::backend::Backend;
+use crate::vector::{Lanes, Scalar, WIDTH};
+
+/// One source of a kernel: where its first 16 lanes lie, and how far the next 16 are.
+#[derive(Clone, Copy, Debug)]
+pub struct Src {
+    /// Low (or only) words.
+    pub lo: *const u32,
+    /// High words of a 64-bit source.
+    pub hi: *const u32,
+    /// Words from one group of 16 lanes to the next: 16, or 0 for a value that all lanes share.
+    pub step: usize,
+    /// Right shift of a 16-bit source: 0 for the low half of a register, 16 for the high one.
+    pub shift: u32,
+}
+
+impl Src {
+    /// A source that is not there.
+    pub const NONE: Src = Src {
+        lo: std::ptr::null(),
+        hi: std::ptr::null(),
+        step: 0,
+        shift: 0,
+    };
+}
+
+/// What a kernel works on. Lanes are counted from 0; bit i of a mask belongs to lane i.
+#[derive(Clone, Copy, Debug)]
+pub struct Args {
+    /// Low (or only) words of the result.
+    pub dst: *mut u32,
+    /// High words of a 64-bit result.
+    pub dst_hi: *mut u32,
+    /// Sources in the order of the instruction.
+    pub src: [Src; 3],
+    /// Lanes that are written.
+    pub exec: u64,
+    /// Mask operand (carry in, VCC of a select).
+    pub mask_in: u64,
+    /// Mask result; zero in lanes that `exec` leaves out.
+    pub mask_out: u64,
+    /// Groups of 16 lanes: 2 or 4.
+    pub chunks: u32,
+    /// Bits of the destination word that a 16-bit result leaves as they were.
+    pub keep: u32,
+    /// Left shift of a 16-bit result: 0 or 16.
+    pub dst_shift: u32,
+    /// Whatever else the operation takes (MODE bits, an immediate).
+    pub aux: u32,
+}
+
+/// A kernel for one operation and back end.
+///
+/// # Safety
+/// The host has the back end's instructions; every pointer that the operation uses is good for
+/// `chunks` groups of 16 words at its step.
+pub type Kernel = unsafe fn(&mut Args);
+
+/// How one operand travels between registers and an operation.
+pub trait Port {
+    /// What the operation sees.
+    type Val<L: Lanes>: Copy;
+}
+/// A source operand.
+pub trait Input: Port {
+    /// Reads group `chunk` of source `slot`.
+    ///
+    /// # Safety
+    /// As for [`Kernel`].
+    unsafe fn load<L: Lanes>(args: &Args, slot: usize, chunk: usize) -> Self::Val<L>;
+    /// Whether the operand takes a place among `Args::src` (a mask does not).
+    const SLOTS: usize = 1;
+}
+/// A result.
+pub trait Output: Port {
+    /// What the result is, for clamp and output modifiers.
+    const KIND: Kind;
+    /// Writes group `chunk`.
+    ///
+    /// # Safety
+    /// As for [`Kernel`].
+    unsafe fn store<L: Lanes>(args: &mut Args, chunk: usize, value: Self::Val<L>);
+}
+
+/// The type of a result or source, as modifiers (clamp, omod, neg, abs) and flushing see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// 32 bits without a float meaning.
+    B32,
+    /// Single precision.
+    F32,
+    /// 64 bits without a float meaning.
+    B64,
+    /// Double precision.
+    F64,
+    /// 16 bits without a float meaning.
+    B16,
+    /// Half precision.
+    F16,
+    /// Brain float.
+    Bf16,
+    /// Two 16-bit integers in a word.
+    PkB16,
+    /// Two half-precision floats in a word.
+    PkF16,
+    /// Two brain floats in a word.
+    PkBf16,
+    /// A bit for each lane.
+    Mask,
+}
+
+macro_rules! word_port {
+    ($($(#[$doc:meta])* $name:ident),*) => {$(
+        $(#[$doc])*
+        #[derive(Debug)]
+        pub enum $name {}
+        impl Port for $name { type Val<L: Lanes> = L::V; }
+        impl Input for $name {
+            #[inline(always)]
+            unsafe fn load<L: Lanes>(args: &Args, slot: usize, chunk: usize) -> L::V {
+                let s = &args.src[slot];
+                // SAFETY: the caller's pointers reach this group.
+                unsafe { L::load(s.lo.add(chunk * s.step)) }
+            }
+        }
+        impl Output for $name {
+            const KIND: Kind = Kind::$name;
+            #[inline(always)]
+            unsafe fn store<L: Lanes>(args: &mut Args, chunk: usize, value: L::V) {
+                let m = L::mask((args.exec >> (chunk * WIDTH)) as u16);
+                // SAFETY: the caller's pointers reach this group. Whole rows are stored: a masked store
+                // followed by a load of the same row would stall.
+                unsafe {
+                    let p = args.dst.add(chunk * WIDTH);
+                    L::store(p, L::select(m, value, L::load(p)));
+                }
+            }
+        }
+    )*};
+}
+word_port!(
+    /// 32 bits.
+    B32,
+    /// Single precision.
+    F32,
+    /// Two 16-bit integers.
+    PkB16,
+    /// Two half-precision floats.
+    PkF16,
+    /// Two brain floats.
+    PkBf16
+);
+
+macro_rules! wide_port {
+    ($($(#[$doc:meta])* $name:ident),*) => {$(
+        $(#[$doc])*
+        #[derive(Debug)]
+        pub enum $name {}
+        impl Port for $name { type Val<L: Lanes> = L::W; }
+        impl Input for $name {
+            #[inline(always)]
+            unsafe fn load<L: Lanes>(args: &Args, slot: usize, chunk: usize) -> L::W {
+                let s = &args.src[slot];
+                // SAFETY: the caller's pointers reach this group.
+                unsafe { L::join(L::load(s.lo.add(chunk * s.step)), L::load(s.hi.add(chunk * s.step))) }
+            }
+        }
+        impl Output for $name {
+            const KIND: Kind = Kind::$name;
+            #[inline(always)]
+            unsafe fn store<L: Lanes>(args: &mut Args, chunk: usize, value: L::W) {
+                let m = L::mask((args.exec >> (chunk * WIDTH)) as u16);
+                let (lo, hi) = L::split(value);
+                // SAFETY: the caller's pointers reach this group.
+                unsafe {
+                    let p = args.dst.add(chunk * WIDTH);
+                    L::store(p, L::select(m, lo, L::load(p)));
+                    let p = args.dst_hi.add(chunk * WIDTH);
+                    L::store(p, L::select(m, hi, L::load(p)));
+                }
+            }
+        }
+    )*};
+}
+wide_port!(
+    /// 64 bits.
+    B64,
+    /// Double precision.
+    F64
+);
+
+macro_rules! half_port {
+    ($($(#[$doc:meta])* $name:ident),*) => {$(
+        $(#[$doc])*
+        /// The operation sees it in the low half of a lane, the high half being zero.
+        #[derive(Debug)]
+        pub enum $name {}
+        impl Port for $name { type Val<L: Lanes> = L::V; }
+        impl Input for $name {
+            #[inline(always)]
+            unsafe fn load<L: Lanes>(args: &Args, slot: usize, chunk: usize) -> L::V {
+                let s = &args.src[slot];
+                // SAFETY: the caller's pointers reach this group.
+                let word = unsafe { L::load(s.lo.add(chunk * s.step)) };
+                L::and(L::shr(word, L::splat(s.shift)), L::splat(0xffff))
+            }
+        }
+        impl Output for $name {
+            const KIND: Kind = Kind::$name;
+            #[inline(always)]
+            unsafe fn store<L: Lanes>(args: &mut Args, chunk: usize, value: L::V) {
+                let m = L::mask((args.exec >> (chunk * WIDTH)) as u16);
+                // SAFETY: the caller's pointers reach this group.
+                unsafe {
+                    let p = args.dst.add(chunk * WIDTH);
+                    let old = L::load(p);
+                    let new = L::or(L::shl(value, L::splat(args.dst_shift)), L::and(old, L::splat(args.keep)));
+                    L::store(p, L::select(m, new, old));
+                }
+            }
+        }
+    )*};
+}
+half_port!(
+    /// 16 bits.
+    B16,
+    /// Half precision.
+    F16,
+    /// Brain float.
+    Bf16
+);
+
+/// A bit for each lane.
+#[derive(Debug)]
+pub enum Mask {}
+impl Port for Mask {
+    type Val<L: Lanes> = L::M;
+}
+impl Input for Mask {
+    const SLOTS: usize = 0;
+    #[inline(always)]
+    unsafe fn load<L: Lanes>(args: &Args, _slot: usize, chunk: usize) -> L::M {
+        L::mask((args.mask_in >> (chunk * WIDTH)) as u16)
+    }
+}
+impl Output for Mask {
+    const KIND: Kind = Kind::Mask;
+    #[inline(always)]
+    unsafe fn store<L: Lanes>(args: &mut Args, chunk: usize, value: L::M) {
+        args.mask_out |= u64::from(L::bits(value)) << (chunk * WIDTH) & args.exec;
+    }
+}
+
+/// The source operands of an operation: a tuple of ports.
+pub trait Inputs {
+    /// What the operation sees.
+    type Vals<L: Lanes>: Copy;
+    /// Whether one of them is a mask.
+    const TAKES_MASK: bool;
+    /// Reads group `chunk` of every source.
+    ///
+    /// # Safety
+    /// As for [`Kernel`].
+    unsafe fn load<L: Lanes>(args: &Args, chunk: usize) -> Self::Vals<L>;
+}
+macro_rules! inputs {
+    ($($p:ident $slot:expr),*) => {
+        impl<$($p: Input),*> Inputs for ($($p,)*) {
+            type Vals<L: Lanes> = ($($p::Val<L>,)*);
+            const TAKES_MASK: bool = $($p::SLOTS == 0)||*;
+            #[inline(always)]
+            unsafe fn load<L: Lanes>(args: &Args, chunk: usize) -> Self::Vals<L> {
+                // SAFETY: the caller's pointers reach this group.
+                unsafe { ($($p::load::<L>(args, $slot, chunk),)*) }
+            }
+        }
+    };
+}
+inputs!(A 0);
+inputs!(A 0, B 1);
+inputs!(A 0, B 1, C 2);
+// A mask operand always comes last, so that the slots before it are those of the instruction.
+inputs!(A 0, B 1, C 2, D 3);
+
+/// The results of an operation: a port, or a pair of one and a mask.
+pub trait Outputs {
+    /// What the operation returns.
+    type Vals<L: Lanes>;
+    /// Kind of the register result ([`Kind::Mask`] if there is none).
+    const KIND: Kind;
+    /// Whether there is a mask result.
+    const GIVES_MASK: bool;
+    /// Writes group `chunk`.
+    ///
+    /// # Safety
+    /// As for [`Kernel`].
+    unsafe fn store<L: Lanes>(args: &mut Args, chunk: usize, values: Self::Vals<L>);
+}
+impl<P: Output> Outputs for (P,) {
+    type Vals<L: Lanes> = P::Val<L>;
+    const KIND: Kind = P::KIND;
+    const GIVES_MASK: bool = matches!(P::KIND, Kind::Mask);
+    #[inline(always)]
+    unsafe fn store<L: Lanes>(args: &mut Args, chunk: usize, value: P::Val<L>) {
+        // SAFETY: the caller's pointers reach this group.
+        unsafe { P::store::<L>(args, chunk, value) }
+    }
+}
+impl<P: Output> Outputs for (P, Mask) {
+    type Vals<L: Lanes> = (P::Val<L>, L::M);
+    const KIND: Kind = P::KIND;
+    const GIVES_MASK: bool = true;
+    #[inline(always)]
+    unsafe fn store<L: Lanes>(args: &mut Args, chunk: usize, values: Self::Vals<L>) {
+        // SAFETY: the caller's pointers reach this group.
+        unsafe {
+            P::store::<L>(args, chunk, values.0);
+            Mask::store::<L>(args, chunk, values.1);
+        }
+    }
+}
+
+/// An operation on lanes, written once for all back ends.
+pub trait Op: 'static {
+    /// Its sources.
+    type In: Inputs;
+    /// Its results.
+    type Out: Outputs;
+    /// Computes 16 lanes. `aux` is [`Args::aux`].
+    fn eval<L: Lanes>(
+        aux: u32,
+        inputs: <Self::In as Inputs>::Vals<L>,
+    ) -> <Self::Out as Outputs>::Vals<L>;
+}
+
+#[inline(always)]
+unsafe fn drive<L: Lanes, O: Op>(args: &mut Args) {
+    args.mask_out = 0;
+    for chunk in 0..args.chunks as usize {
+        // SAFETY: the caller's pointers reach `chunks` groups.
+        unsafe {
+            let inputs = O::In::load::<L>(args, chunk);
+            let outputs = O::eval::<L>(args.aux, inputs);
+            O::Out::store::<L>(args, chunk, outputs);
+        }
+    }
+}
+
+unsafe fn scalar<O: Op>(args: &mut Args) {
+    // SAFETY: the contract of `Kernel`.
+    unsafe { drive::<Scalar, O>(args) }
+}
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
+unsafe fn avx2<O: Op>(args: &mut Args) {
+    // SAFETY: the contract of `Kernel`.
+    unsafe { drive::<crate::vector::Avx2, O>(args) }
+}
+#[cfg(target_arch = "x86_64")]
+#[target_feature(
+    enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt,avx512f,avx512bw,avx512cd,avx512dq,avx512vl"
+)]
+unsafe fn avx512<O: Op>(args: &mut Args) {
+    // SAFETY: the contract of `Kernel`.
+    unsafe { drive::<crate::vector::Avx512, O>(args) }
+}
+
+/// The kernels of one operation, and what its caller has to know of its shape.
+#[derive(Clone, Copy, Debug)]
+pub struct KernelSet {
+    kernels: [Kernel; 3],
+    /// Kind of the register result; [`Kind::Mask`] if the only result is a mask.
+    pub out: Kind,
+    /// Whether [`Args::mask_in`] is read.
+    pub takes_mask: bool,
+    /// Whether [`Args::mask_out`] is written.
+    pub gives_mask: bool,
+}
+
+impl KernelSet {
+    /// The kernels of operation `O`.
+    pub const fn of<O: Op>() -> KernelSet {
+        #[cfg(target_arch = "x86_64")]
+        let kernels: [Kernel; 3] = [scalar::<O>, avx2::<O>, avx512::<O>];
+        #[cfg(not(target_arch = "x86_64"))]
+        let kernels: [Kernel; 3] = [scalar::<O>; 3];
+        KernelSet {
+            kernels,
+            out: <O::Out as Outputs>::KIND,
+            takes_mask: <O::In as Inputs>::TAKES_MASK,
+            gives_mask: <O::Out as Outputs>::GIVES_MASK,
+        }
+    }
+
+    /// The kernel for a back end.
+    pub fn get(&self, backend: Backend) -> Kernel {
+        self.kernels[backend as usize]
+    }
+}

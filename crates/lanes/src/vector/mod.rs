@@ -1,0 +1,254 @@
+//! Operations on 16 lanes at once: the trait and its implementations.
+//! Instruction semantics are written against [`Lanes`] and instantiated for every back end.
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+mod nan;
+mod scalar;
+
+#[cfg(target_arch = "x86_64")]
+pub use avx2::Avx2;
+#[cfg(target_arch = "x86_64")]
+pub use avx512::Avx512;
+pub use scalar::Scalar;
+
+/// Lanes in one vector of a back end. A wave of 64 is four of them, a wave of 32 two.
+pub const WIDTH: usize = 16;
+
+/// Sixteen lanes of a back end: 32-bit values (`V`), 64-bit values (`W`) and conditions (`M`).
+///
+/// Float operations round to nearest even, keep subnormals, and return as NaN the first NaN operand
+/// made quiet, or 0x7fc00000 (0x7ff8000000000000) when no operand is NaN: the same bits on every back end.
+///
+/// # Safety
+/// The methods of `Avx2` and `Avx512` execute instructions of those sets. They are safe to call only
+/// below a function compiled for these features on a host that has them; [`crate::kernel`] is the one
+/// place that sees to it.
+pub unsafe trait Lanes: Copy + 'static {
+    /// 16 × 32 bits.
+    type V: Copy;
+    /// 16 × 64 bits.
+    type W: Copy;
+    /// 16 conditions.
+    type M: Copy;
+
+    /// Reads 16 words.
+    ///
+    /// # Safety
+    /// `p` points to 16 readable words.
+    unsafe fn load(p: *const u32) -> Self::V;
+    /// Writes 16 words.
+    ///
+    /// # Safety
+    /// `p` points to 16 writable words.
+    unsafe fn store(p: *mut u32, v: Self::V);
+    /// The same word in every lane.
+    fn splat(x: u32) -> Self::V;
+    /// The lanes as an array, lane 0 first.
+    fn to_array(v: Self::V) -> [u32; WIDTH];
+    /// The lanes from an array, lane 0 first.
+    fn from_array(a: [u32; WIDTH]) -> Self::V;
+    /// The 64-bit lanes as an array.
+    fn w_to_array(v: Self::W) -> [u64; WIDTH];
+    /// The 64-bit lanes from an array.
+    fn w_from_array(a: [u64; WIDTH]) -> Self::W;
+    /// 64-bit lanes from their low and high words.
+    fn join(lo: Self::V, hi: Self::V) -> Self::W;
+    /// Low and high words of 64-bit lanes.
+    fn split(w: Self::W) -> (Self::V, Self::V);
+
+    /// Conditions from bits, lane 0 in bit 0.
+    fn mask(bits: u16) -> Self::M;
+    /// Bits from conditions.
+    fn bits(m: Self::M) -> u16;
+    /// `m ? a : b`.
+    fn select(m: Self::M, a: Self::V, b: Self::V) -> Self::V;
+    /// `m ? a : b`.
+    fn w_select(m: Self::M, a: Self::W, b: Self::W) -> Self::W;
+    /// Both conditions.
+    fn m_and(a: Self::M, b: Self::M) -> Self::M;
+    /// Either condition.
+    fn m_or(a: Self::M, b: Self::M) -> Self::M;
+    /// The opposite condition.
+    fn m_not(a: Self::M) -> Self::M;
+
+    /// Wrapping sum.
+    fn add(a: Self::V, b: Self::V) -> Self::V;
+    /// Wrapping difference.
+    fn sub(a: Self::V, b: Self::V) -> Self::V;
+    /// Low 32 bits of the product.
+    fn mul(a: Self::V, b: Self::V) -> Self::V;
+    /// Bitwise and.
+    fn and(a: Self::V, b: Self::V) -> Self::V;
+    /// Bitwise or.
+    fn or(a: Self::V, b: Self::V) -> Self::V;
+    /// Bitwise exclusive or.
+    fn xor(a: Self::V, b: Self::V) -> Self::V;
+    /// `a << (n & 31)`.
+    fn shl(a: Self::V, n: Self::V) -> Self::V;
+    /// `a >> (n & 31)`, zeros shifted in.
+    fn shr(a: Self::V, n: Self::V) -> Self::V;
+    /// `a >> (n & 31)`, sign bits shifted in.
+    fn sar(a: Self::V, n: Self::V) -> Self::V;
+    /// Signed minimum.
+    fn min_i(a: Self::V, b: Self::V) -> Self::V;
+    /// Signed maximum.
+    fn max_i(a: Self::V, b: Self::V) -> Self::V;
+    /// Unsigned minimum.
+    fn min_u(a: Self::V, b: Self::V) -> Self::V;
+    /// Unsigned maximum.
+    fn max_u(a: Self::V, b: Self::V) -> Self::V;
+    /// `a == b`.
+    fn eq(a: Self::V, b: Self::V) -> Self::M;
+    /// Signed `a < b`.
+    fn lt_i(a: Self::V, b: Self::V) -> Self::M;
+    /// Unsigned `a < b`.
+    fn lt_u(a: Self::V, b: Self::V) -> Self::M;
+
+    /// f32 sum.
+    fn add_f32(a: Self::V, b: Self::V) -> Self::V;
+    /// f32 difference.
+    fn sub_f32(a: Self::V, b: Self::V) -> Self::V;
+    /// f32 product.
+    fn mul_f32(a: Self::V, b: Self::V) -> Self::V;
+    /// f32 `a * b + c`, rounded once.
+    fn fma_f32(a: Self::V, b: Self::V, c: Self::V) -> Self::V;
+    /// f32 `a == b`; false for NaN.
+    fn eq_f32(a: Self::V, b: Self::V) -> Self::M;
+    /// f32 `a < b`; false for NaN.
+    fn lt_f32(a: Self::V, b: Self::V) -> Self::M;
+    /// f32 `a <= b`; false for NaN.
+    fn le_f32(a: Self::V, b: Self::V) -> Self::M;
+    /// Whether either f32 is NaN.
+    fn unordered_f32(a: Self::V, b: Self::V) -> Self::M;
+    /// f32 of a signed integer, to nearest even.
+    fn f32_from_i32(a: Self::V) -> Self::V;
+    /// f32 of an unsigned integer, to nearest even.
+    fn f32_from_u32(a: Self::V) -> Self::V;
+    /// f32 of the f16 in the low half of each lane (exact; a signalling NaN becomes quiet).
+    fn f32_from_f16(a: Self::V) -> Self::V;
+    /// f16 (high half zero) of an f32, to nearest even, gradual underflow.
+    fn f16_from_f32(a: Self::V) -> Self::V;
+
+    /// f64 sum.
+    fn add_f64(a: Self::W, b: Self::W) -> Self::W;
+    /// f64 product.
+    fn mul_f64(a: Self::W, b: Self::W) -> Self::W;
+    /// f64 `a * b + c`, rounded once.
+    fn fma_f64(a: Self::W, b: Self::W, c: Self::W) -> Self::W;
+    /// f64 `a == b`; false for NaN.
+    fn eq_f64(a: Self::W, b: Self::W) -> Self::M;
+    /// f64 `a < b`; false for NaN.
+    fn lt_f64(a: Self::W, b: Self::W) -> Self::M;
+    /// f64 `a <= b`; false for NaN.
+    fn le_f64(a: Self::W, b: Self::W) -> Self::M;
+    /// Whether either f64 is NaN.
+    fn unordered_f64(a: Self::W, b: Self::W) -> Self::M;
+
+    /// A function of one word, lane by lane.
+    #[inline(always)]
+    fn map1(a: Self::V, f: impl Fn(u32) -> u32) -> Self::V {
+        let a = Self::to_array(a);
+        let mut r = [0; WIDTH];
+        for i in 0..WIDTH {
+            r[i] = f(a[i]);
+        }
+        Self::from_array(r)
+    }
+    /// A function of two words, lane by lane.
+    #[inline(always)]
+    fn map2(a: Self::V, b: Self::V, f: impl Fn(u32, u32) -> u32) -> Self::V {
+        let (a, b) = (Self::to_array(a), Self::to_array(b));
+        let mut r = [0; WIDTH];
+        for i in 0..WIDTH {
+            r[i] = f(a[i], b[i]);
+        }
+        Self::from_array(r)
+    }
+    /// A function of three words, lane by lane.
+    #[inline(always)]
+    fn map3(a: Self::V, b: Self::V, c: Self::V, f: impl Fn(u32, u32, u32) -> u32) -> Self::V {
+        let (a, b, c) = (Self::to_array(a), Self::to_array(b), Self::to_array(c));
+        let mut r = [0; WIDTH];
+        for i in 0..WIDTH {
+            r[i] = f(a[i], b[i], c[i]);
+        }
+        Self::from_array(r)
+    }
+    /// A condition on two words, lane by lane.
+    #[inline(always)]
+    fn test2(a: Self::V, b: Self::V, f: impl Fn(u32, u32) -> bool) -> Self::M {
+        let (a, b) = (Self::to_array(a), Self::to_array(b));
+        let mut r = 0;
+        for i in 0..WIDTH {
+            r |= (f(a[i], b[i]) as u16) << i;
+        }
+        Self::mask(r)
+    }
+    /// A function of one 64-bit value, lane by lane.
+    #[inline(always)]
+    fn w_map1(a: Self::W, f: impl Fn(u64) -> u64) -> Self::W {
+        let a = Self::w_to_array(a);
+        let mut r = [0; WIDTH];
+        for i in 0..WIDTH {
+            r[i] = f(a[i]);
+        }
+        Self::w_from_array(r)
+    }
+    /// A function of two 64-bit values, lane by lane.
+    #[inline(always)]
+    fn w_map2(a: Self::W, b: Self::W, f: impl Fn(u64, u64) -> u64) -> Self::W {
+        let (a, b) = (Self::w_to_array(a), Self::w_to_array(b));
+        let mut r = [0; WIDTH];
+        for i in 0..WIDTH {
+            r[i] = f(a[i], b[i]);
+        }
+        Self::w_from_array(r)
+    }
+    /// A function of three 64-bit values, lane by lane.
+    #[inline(always)]
+    fn w_map3(a: Self::W, b: Self::W, c: Self::W, f: impl Fn(u64, u64, u64) -> u64) -> Self::W {
+        let (a, b, c) = (
+            Self::w_to_array(a),
+            Self::w_to_array(b),
+            Self::w_to_array(c),
+        );
+        let mut r = [0; WIDTH];
+        for i in 0..WIDTH {
+            r[i] = f(a[i], b[i], c[i]);
+        }
+        Self::w_from_array(r)
+    }
+    /// A condition on two 64-bit values, lane by lane.
+    #[inline(always)]
+    fn w_test2(a: Self::W, b: Self::W, f: impl Fn(u64, u64) -> bool) -> Self::M {
+        let (a, b) = (Self::w_to_array(a), Self::w_to_array(b));
+        let mut r = 0;
+        for i in 0..WIDTH {
+            r |= (f(a[i], b[i]) as u16) << i;
+        }
+        Self::mask(r)
+    }
+    /// A word of each 64-bit value, lane by lane.
+    #[inline(always)]
+    fn narrow(a: Self::W, f: impl Fn(u64) -> u32) -> Self::V {
+        let a = Self::w_to_array(a);
+        let mut r = [0; WIDTH];
+        for i in 0..WIDTH {
+            r[i] = f(a[i]);
+        }
+        Self::from_array(r)
+    }
+    /// A 64-bit value of each word, lane by lane.
+    #[inline(always)]
+    fn widen(a: Self::V, f: impl Fn(u32) -> u64) -> Self::W {
+        let a = Self::to_array(a);
+        let mut r = [0; WIDTH];
+        for i in 0..WIDTH {
+            r[i] = f(a[i]);
+        }
+        Self::w_from_array(r)
+    }
+}
