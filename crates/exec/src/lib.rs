@@ -1,1 +1,21 @@
 //! One wave: its registers, the semantics of its instructions, its run loop.
+//!
+//! A wave's code is decoded block by block ([`code`]) into [`record::Record`]s, whose operands are
+//! resolved and whose handler is chosen for the target, back end and mode; [`run`] executes them.
+//! Each family of instructions has a module with a `lower` function and its handlers.
+
+pub mod code;
+pub mod control;
+pub mod error;
+pub mod families;
+pub mod lower;
+pub mod memory;
+pub mod record;
+pub mod registers;
+pub mod run;
+pub mod salu;
+pub mod smem;
+pub mod target;
+pub mod valu;
+pub mod vmem;
+pub mod wave;

@@ -1,0 +1,216 @@
+//! Blocks of decoded code, made once and shared by every wave and thread that runs them.
+//! A block is a straight run of instructions; its records hold all that executing them needs.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, RwLock};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rocjitsu_isa::{FeatureSet, Target, decode};
+use rocjitsu_lanes::Backend;
+
+use crate::error::{Cause, Fault};
+use crate::lower::{Lowering, State, lower};
+use crate::memory::MemoryPort;
+use crate::record::{Class, Record};
+
+/// The longest block, in instructions.
+const BLOCK_LIMIT: usize = 256;
+/// Bytes of a page of code that is watched for changes.
+const PAGE: u64 = 4096;
+/// The longest instruction in bytes: VOP3PX with a literal does not exist, MIMG with NSA is shorter.
+const LONGEST: usize = 24;
+
+/// Code at an address, decoded under a state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Key {
+    pc: u64,
+    state: State,
+}
+
+/// A straight run of instructions.
+pub struct Block {
+    /// The instructions in order.
+    pub records: Box<[Record]>,
+    /// How many there are of each class.
+    pub counts: [u32; Class::COUNT],
+    /// Address behind the last one.
+    pub end: u64,
+}
+
+/// All decoded code of a device.
+pub struct CodeCache {
+    target: Target,
+    backend: Backend,
+    blocks: RwLock<HashMap<Key, Arc<Block>>>,
+    /// Bytes of the pages that blocks were made from.
+    pages: Mutex<HashMap<u64, Box<[u8]>>>,
+    epoch: AtomicU64,
+}
+
+impl CodeCache {
+    /// An empty cache for code of `target`, executed by `backend`.
+    pub fn new(target: Target, backend: Backend) -> CodeCache {
+        CodeCache {
+            target,
+            backend,
+            blocks: RwLock::default(),
+            pages: Mutex::default(),
+            epoch: AtomicU64::new(0),
+        }
+    }
+
+    /// Drops all decoded code, as an invalidation of the instruction cache asks for.
+    pub fn invalidate(&self) {
+        self.blocks.write().unwrap_or_else(|e| e.into_inner()).clear();
+        self.pages.lock().unwrap_or_else(|e| e.into_inner()).clear();
+        self.epoch.fetch_add(1, Ordering::Release);
+    }
+
+    /// Drops all decoded code if bytes it was made from have changed. Called before a dispatch.
+    pub fn revalidate(&self, memory: &mut MemoryPort<'_>) {
+        let stale = {
+            let pages = self.pages.lock().unwrap_or_else(|e| e.into_inner());
+            pages.iter().any(|(&at, bytes)| read_bytes(memory, at, bytes.len()).as_deref() != Some(&**bytes))
+        };
+        if stale {
+            self.invalidate();
+        }
+    }
+
+    fn block(&self, key: Key, memory: &mut MemoryPort<'_>) -> Result<Arc<Block>, Fault> {
+        if let Some(block) = self.blocks.read().unwrap_or_else(|e| e.into_inner()).get(&key) {
+            return Ok(block.clone());
+        }
+        let block = Arc::new(self.build(key, memory)?);
+        self.watch(key.pc, block.end, memory);
+        let mut blocks = self.blocks.write().unwrap_or_else(|e| e.into_inner());
+        Ok(blocks.entry(key).or_insert(block).clone())
+    }
+
+    fn watch(&self, start: u64, end: u64, memory: &mut MemoryPort<'_>) {
+        let mut pages = self.pages.lock().unwrap_or_else(|e| e.into_inner());
+        let mut at = start & !(PAGE - 1);
+        while at < end {
+            if let std::collections::hash_map::Entry::Vacant(slot) = pages.entry(at) {
+                // The first and last page of an allocation may be only partly there: watch what is.
+                let from = if read_bytes(memory, at, 1).is_some() { at } else { start };
+                let bytes = read_bytes(memory, from, (at + PAGE - from) as usize)
+                    .or_else(|| read_bytes(memory, from, (end.min(at + PAGE) - from) as usize));
+                if let (Some(bytes), true) = (bytes, from == at) {
+                    slot.insert(bytes.into());
+                } else if let Some(bytes) = read_bytes(memory, start, (end - start) as usize) {
+                    pages.entry(start).or_insert(bytes.into());
+                }
+            }
+            at += PAGE;
+        }
+    }
+
+    fn build(&self, key: Key, memory: &mut MemoryPort<'_>) -> Result<Block, Fault> {
+        let mut lowering = Lowering::new(self.target, self.backend, key.state);
+        let set = self.target.execution_set(key.state.lanes());
+        let mut records = Vec::new();
+        let mut counts = [0; Class::COUNT];
+        let mut pc = key.pc;
+        while records.len() < BLOCK_LIMIT {
+            let record = match self.record(pc, set, &mut lowering, memory) {
+                Ok(record) => record,
+                Err(fault) if records.is_empty() => return Err(fault),
+                // The wave may never come here; if it does, the fault is its own.
+                Err(_) => break,
+            };
+            pc = record.next_pc;
+            counts[record.class as usize] += 1;
+            let last = record.ends_block;
+            records.push(record);
+            if last {
+                break;
+            }
+        }
+        Ok(Block { records: records.into(), counts, end: pc })
+    }
+
+    fn record(
+        &self,
+        pc: u64,
+        set: FeatureSet,
+        lowering: &mut Lowering,
+        memory: &mut MemoryPort<'_>,
+    ) -> Result<Record, Fault> {
+        let bytes = fetch(memory, pc)?;
+        let inst = decode(self.target, set, &bytes).map_err(|_| Fault {
+            cause: Cause::Undecodable { target: self.target, words: words(&bytes) },
+            pc,
+        })?;
+        Ok(lower(inst, pc, lowering))
+    }
+}
+
+/// Up to [`LONGEST`] bytes of code, at least 4.
+fn fetch(memory: &mut MemoryPort<'_>, pc: u64) -> Result<Vec<u8>, Fault> {
+    let mut length = LONGEST;
+    loop {
+        match memory.locate(pc, length as u64, false) {
+            Ok(_) => return Ok(read_bytes(memory, pc, length).unwrap_or_default()),
+            Err(_) if length > 4 => length -= 4,
+            Err(kind) => {
+                let near = memory.near(pc);
+                return Err(Fault { cause: Cause::Fetch { address: pc, kind, near }, pc });
+            }
+        }
+    }
+}
+
+fn read_bytes(memory: &mut MemoryPort<'_>, address: u64, length: usize) -> Option<Vec<u8>> {
+    let host = memory.locate(address, length as u64, false).ok()?;
+    let mut bytes = vec![0; length];
+    // SAFETY: `locate` vouches for `length` readable bytes, and the vector is not among them.
+    unsafe { std::ptr::copy_nonoverlapping(host, bytes.as_mut_ptr(), length) };
+    Some(bytes)
+}
+
+fn words(bytes: &[u8]) -> String {
+    let words = bytes.chunks_exact(4).take(4).map(|w| format!("{:08x}", u32::from_le_bytes([w[0], w[1], w[2], w[3]])));
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// Entries of a [`CodeView`].
+const VIEW: usize = 1024;
+
+/// One worker's view of the cache: finds blocks that ran before without a lock.
+pub struct CodeView<'a> {
+    cache: &'a CodeCache,
+    epoch: u64,
+    entries: Box<[Option<(Key, Arc<Block>)>]>,
+}
+
+impl<'a> CodeView<'a> {
+    /// A view that has seen nothing yet.
+    pub fn new(cache: &'a CodeCache) -> CodeView<'a> {
+        CodeView { cache, epoch: cache.epoch.load(Ordering::Acquire), entries: vec![None; VIEW].into() }
+    }
+
+    /// Forgets what was invalidated; call before a wave's turn.
+    pub fn refresh(&mut self) {
+        let now = self.cache.epoch.load(Ordering::Acquire);
+        if now != self.epoch {
+            self.epoch = now;
+            self.entries.fill(None);
+        }
+    }
+
+    /// The block at `pc`, decoded under `state`.
+    #[inline]
+    pub fn block(&mut self, pc: u64, state: State, memory: &mut MemoryPort<'_>) -> Result<&Block, Fault> {
+        let key = Key { pc, state };
+        let slot = ((pc >> 2) ^ (pc >> 12) ^ u64::from(state.0)) as usize % VIEW;
+        let hit = matches!(&self.entries[slot], Some((k, _)) if *k == key);
+        if !hit {
+            self.entries[slot] = Some((key, self.cache.block(key, memory)?));
+        }
+        match &self.entries[slot] {
+            Some((_, block)) => Ok(block),
+            None => unreachable!("filled above"),
+        }
+    }
+}

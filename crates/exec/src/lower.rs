@@ -1,0 +1,147 @@
+//! From a decoded instruction to the record that executes: each family resolves its own.
+
+use rocjitsu_isa::{Inst, Name, Operand as Coded, Special, Target};
+use rocjitsu_lanes::Backend;
+
+use crate::error::{Cause, Fault};
+use crate::record::{Class, Flow, Operand, Record};
+use crate::target::TargetFacts;
+use crate::wave::{Cx, Wave, mode, scalar};
+
+/// State of a wave that decides how code is lowered. Part of a block's key, so that records need not
+/// ask for it again.
+///
+/// Bits 7:0 MODE.FP_ROUND and FP_DENORM; 8 DX10_CLAMP; 9 IEEE; 10 FP16_OVFL; 11 wave of 64;
+/// 15:12 operands of VGPR indexing mode (gfx9); 23:16 VGPR bank bits (gfx1250).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct State(pub u32);
+
+impl State {
+    /// The state of a wave.
+    pub fn of(wave: &Wave) -> State {
+        let m = wave.mode;
+        State(
+            m & 0x3ff
+                | u32::from(m & mode::FP16_OVFL != 0) << 10
+                | u32::from(wave.lanes == 64) << 11
+                | (wave.decode_state >> 8 & 0xf) << 12
+                | (wave.decode_state & 0xff) << 16,
+        )
+    }
+    /// Lanes of the wave.
+    pub fn lanes(self) -> u32 {
+        if self.0 >> 11 & 1 != 0 { 64 } else { 32 }
+    }
+    /// MODE.FP_ROUND (bits 3:0) and FP_DENORM (bits 7:4).
+    pub fn float_mode(self) -> u32 {
+        self.0 & 0xff
+    }
+    /// MODE.DX10_CLAMP.
+    pub fn dx10_clamp(self) -> bool {
+        self.0 & mode::DX10_CLAMP != 0
+    }
+    /// MODE.IEEE.
+    pub fn ieee(self) -> bool {
+        self.0 & mode::IEEE != 0
+    }
+    /// MODE.FP16_OVFL.
+    pub fn fp16_ovfl(self) -> bool {
+        self.0 >> 10 & 1 != 0
+    }
+    /// Operands that VGPR indexing mode applies to (`s_set_gpr_idx_on`): bit 0 src0, 1 src1, 2 src2, 3 dst.
+    pub fn indexed(self) -> u32 {
+        self.0 >> 12 & 0xf
+    }
+    /// VGPR banks of `s_set_vgpr_msb`: bits 1:0 src0, 3:2 src1, 5:4 src2, 7:6 dst.
+    pub fn banks(self) -> u32 {
+        self.0 >> 16 & 0xff
+    }
+}
+
+/// What lowering needs to know besides the instruction.
+pub struct Lowering {
+    /// Target of the code.
+    pub target: Target,
+    /// Back end that will execute it.
+    pub backend: Backend,
+    /// State of the wave at this point of the block; `s_set_vgpr_msb` changes it as the block goes on.
+    pub state: State,
+}
+
+impl Lowering {
+    /// Lowering at the start of a block.
+    pub fn new(target: Target, backend: Backend, state: State) -> Lowering {
+        Lowering { target, backend, state }
+    }
+
+    /// Lanes of the wave.
+    pub fn lanes(&self) -> u32 {
+        self.state.lanes()
+    }
+
+    /// Resolves an operand as the instruction spells it. VGPR banks are applied by the caller
+    /// ([`Lowering::banked`]), since they depend on the operand's role.
+    pub fn resolve(&self, operand: Coded) -> Operand {
+        match operand {
+            Coded::Vgpr(r) | Coded::Vgpr16 { reg: r, .. } => Operand::Vector(r),
+            Coded::Agpr(r) => Operand::Vector(r + self.target.acc_base() as u16),
+            Coded::Sgpr(n) => Operand::Scalar(n),
+            Coded::Const(k) | Coded::Literal(k) => Operand::Const(k),
+            Coded::Imm(k) => Operand::Const(u64::from(k)),
+            Coded::Special(Special::FlatScratchLo) => Operand::Scalar(scalar::FLAT_SCRATCH as u8),
+            Coded::Special(Special::FlatScratchHi) => Operand::Scalar(scalar::FLAT_SCRATCH as u8 + 1),
+            Coded::Special(Special::XnackMaskLo) => Operand::Scalar(scalar::XNACK_MASK as u8),
+            Coded::Special(Special::XnackMaskHi) => Operand::Scalar(scalar::XNACK_MASK as u8 + 1),
+            Coded::Special(s) => Operand::Special(s),
+            Coded::Off => Operand::None,
+        }
+    }
+
+    /// A source operand. NULL is the constant zero.
+    pub fn source(&self, inst: &Inst, name: Name) -> Option<Operand> {
+        Some(match self.resolve(inst.operand(name)?) {
+            Operand::Scalar(n) if usize::from(n) == scalar::NULL => Operand::Const(0),
+            other => other,
+        })
+    }
+
+    /// A scalar destination. NULL is a sink.
+    pub fn dest(&self, inst: &Inst, name: Name) -> Option<Operand> {
+        Some(match self.resolve(inst.operand(name)?) {
+            Operand::Scalar(n) if usize::from(n) == scalar::NULL => Operand::Scalar(scalar::SINK as u8),
+            other => other,
+        })
+    }
+
+    /// Adds the bank bits of `s_set_vgpr_msb` to a vector operand. `role`: 0–2 sources, 3 destination.
+    pub fn banked(&self, operand: Operand, role: u32) -> Operand {
+        match operand {
+            Operand::Vector(r) => Operand::Vector(r + ((self.state.banks() >> (2 * role) & 3) << 8) as u16),
+            other => other,
+        }
+    }
+}
+
+/// The record of an instruction. One without semantics gets a record that stops the wave.
+pub fn lower(inst: Inst, pc: u64, lowering: &mut Lowering) -> Record {
+    let record = crate::families::lower(&inst, pc, lowering);
+    record.unwrap_or_else(|| {
+        let mut record = Record::new(inst, pc, Class::Control, unsupported);
+        record.ends_block = true;
+        record
+    })
+}
+
+fn unsupported(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
+    let what = format!("{} ({:?})", record.inst.op().name(), record.inst.format());
+    cx.fault(record, Cause::Unsupported { what })
+}
+
+impl Cx<'_, '_> {
+    /// Stops the wave at `record`.
+    #[cold]
+    pub fn fault(&mut self, record: &Record, cause: Cause) -> Flow {
+        self.unit.fault = Some(Box::new(Fault { cause, pc: record.pc }));
+        Flow::Fault
+    }
+}

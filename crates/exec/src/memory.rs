@@ -1,0 +1,165 @@
+//! What execution asks of GPU memory: which host bytes lie behind an address.
+//! The device implements [`AddressSpace`]; waves keep the extents they used last.
+
+/// A run of GPU addresses with storage in this process.
+#[derive(Clone, Copy, Debug)]
+pub struct Extent {
+    /// First address.
+    pub start: u64,
+    /// Address after the last.
+    pub end: u64,
+    /// Host address of `start`.
+    pub host: *mut u8,
+    /// Whether stores are allowed.
+    pub writable: bool,
+}
+
+/// Why an address cannot be accessed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultKind {
+    /// Nothing is there.
+    Unmapped,
+    /// The storage may only be read.
+    NotWritable,
+    /// The address is not a multiple of what the access needs.
+    Misaligned,
+    /// Reserved, but not accessible to this GPU.
+    NotAccessible,
+}
+
+impl std::fmt::Display for FaultKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            FaultKind::Unmapped => "not mapped",
+            FaultKind::NotWritable => "mapped read-only",
+            FaultKind::Misaligned => "misaligned",
+            FaultKind::NotAccessible => "reserved but not accessible to this GPU",
+        })
+    }
+}
+
+/// GPU addresses to host storage.
+///
+/// # Safety
+/// An [`Extent`] stays valid, for reading and if `writable` for writing, as long as
+/// [`AddressSpace::generation`] returns what it returned when the extent was found.
+pub unsafe trait AddressSpace: Sync {
+    /// Changes whenever an extent found earlier may no longer hold.
+    fn generation(&self) -> u64;
+    /// The extent that contains `address`.
+    fn find(&self, address: u64) -> Result<Extent, FaultKind>;
+    /// The extent nearest to `address`, for the text of an error.
+    fn extent_near(&self, address: u64) -> Option<Extent>;
+}
+
+/// How many extents a [`MemoryPort`] remembers.
+const WAYS: usize = 4;
+
+/// A view of memory that remembers the extents used last. Not shared between threads.
+pub struct MemoryPort<'a> {
+    space: &'a dyn AddressSpace,
+    generation: u64,
+    recent: [Extent; WAYS],
+    next: usize,
+}
+
+impl<'a> MemoryPort<'a> {
+    const EMPTY: Extent = Extent { start: 1, end: 0, host: std::ptr::null_mut(), writable: false };
+
+    /// A view of `space` that remembers nothing yet.
+    pub fn new(space: &'a dyn AddressSpace) -> Self {
+        MemoryPort { space, generation: space.generation(), recent: [Self::EMPTY; WAYS], next: 0 }
+    }
+
+    /// The address space behind this view.
+    pub fn space(&self) -> &'a dyn AddressSpace {
+        self.space
+    }
+
+    /// Forgets what changed since; call before a wave's turn.
+    pub fn refresh(&mut self) {
+        let now = self.space.generation();
+        if now != self.generation {
+            self.generation = now;
+            self.recent = [Self::EMPTY; WAYS];
+        }
+    }
+
+    /// Host address of `bytes` bytes at `address`, all of them inside one extent.
+    #[inline(always)]
+    pub fn locate(&mut self, address: u64, bytes: u64, write: bool) -> Result<*mut u8, FaultKind> {
+        let e = &self.recent[0];
+        if address >= e.start && address < e.end && bytes <= e.end - address && (!write || e.writable) {
+            // `host` may be any pointer: the offset is inside the extent.
+            return Ok(e.host.wrapping_add((address - e.start) as usize));
+        }
+        self.locate_slowly(address, bytes, write)
+    }
+
+    #[inline(never)]
+    fn locate_slowly(&mut self, address: u64, bytes: u64, write: bool) -> Result<*mut u8, FaultKind> {
+        let hit = (1..WAYS).find(|&i| {
+            let e = &self.recent[i];
+            address >= e.start && address < e.end
+        });
+        match hit {
+            Some(i) => self.recent.swap(0, i),
+            None => {
+                let found = self.space.find(address)?;
+                self.next = self.next % (WAYS - 1) + 1;
+                self.recent[self.next] = self.recent[0];
+                self.recent[0] = found;
+            }
+        }
+        let e = &self.recent[0];
+        if write && !e.writable {
+            return Err(FaultKind::NotWritable);
+        }
+        if bytes > e.end - address {
+            return Err(FaultKind::Unmapped);
+        }
+        Ok(e.host.wrapping_add((address - e.start) as usize))
+    }
+
+    /// Reads `N` bytes.
+    #[inline(always)]
+    pub fn read<const N: usize>(&mut self, address: u64) -> Result<[u8; N], FaultKind> {
+        let p = self.locate(address, N as u64, false)?;
+        // SAFETY: `locate` vouches for N readable bytes; GPU memory is only ever touched through raw pointers.
+        Ok(unsafe { p.cast::<[u8; N]>().read_unaligned() })
+    }
+
+    /// Reads a word.
+    #[inline(always)]
+    pub fn read_u32(&mut self, address: u64) -> Result<u32, FaultKind> {
+        self.read(address).map(u32::from_le_bytes)
+    }
+
+    /// Writes `N` bytes.
+    #[inline(always)]
+    pub fn write<const N: usize>(&mut self, address: u64, bytes: [u8; N]) -> Result<(), FaultKind> {
+        let p = self.locate(address, N as u64, true)?;
+        // SAFETY: as for `read`, for writing.
+        unsafe { p.cast::<[u8; N]>().write_unaligned(bytes) };
+        Ok(())
+    }
+}
+
+impl MemoryPort<'_> {
+    /// A phrase about the allocation closest to `address`, for the text of an error.
+    pub fn near(&self, address: u64) -> String {
+        match self.space.extent_near(address) {
+            None => "; nothing is mapped".to_owned(),
+            Some(e) => {
+                let place = if address < e.start {
+                    format!("{:#x} bytes before", e.start - address)
+                } else if address >= e.end {
+                    format!("{:#x} bytes behind the end of", address - e.end)
+                } else {
+                    "inside".to_owned()
+                };
+                format!("; {place} the allocation {:#x}..{:#x}", e.start, e.end)
+            }
+        }
+    }
+}

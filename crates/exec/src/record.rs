@@ -1,0 +1,259 @@
+//! A decoded instruction in the form that executes: resolved operands and a handler.
+//! Records are made once for a block of code and shared by all waves that run it.
+
+use rocjitsu_isa::{Inst, Special};
+use rocjitsu_lanes::kernel::{Args, Kernel};
+
+use crate::wave::{Cx, Wave, scalar};
+
+/// What the run loop does after an instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Flow {
+    /// Go on with the next instruction.
+    Next,
+    /// Go on at `wave.pc`, which the handler has set.
+    Jump,
+    /// Leave the wave: `wave.waiting` says what for. It resumes behind this instruction.
+    Wait,
+    /// Leave the wave for good: `unit.fault` says why.
+    Fault,
+}
+
+/// Executes one instruction.
+pub type Handler = fn(&mut Cx<'_, '_>, &Record) -> Flow;
+
+/// Where an operand's value comes from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Operand {
+    /// There is none; reads as zero.
+    #[default]
+    None,
+    /// A vector register (AccVGPRs from 256, see [`crate::target::TargetFacts::acc_base`]; the bank of
+    /// `s_set_vgpr_msb` is in the number), and the next ones where the operand is wider.
+    Vector(u16),
+    /// A word of the scalar file, and the next ones where the operand is wider.
+    Scalar(u8),
+    /// A constant.
+    Const(u64),
+    /// Something that is computed when read.
+    Special(Special),
+}
+
+impl Operand {
+    /// The vector register, if it is one.
+    pub fn vector(self) -> Option<u32> {
+        match self {
+            Operand::Vector(r) => Some(u32::from(r)),
+            _ => None,
+        }
+    }
+
+    /// The number in the scalar file, if it is there.
+    pub fn scalar(self) -> Option<usize> {
+        match self {
+            Operand::Scalar(n) => Some(usize::from(n)),
+            _ => None,
+        }
+    }
+}
+
+/// How the run loop treats a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// A lane operation on 32-bit operands without modifiers or masks: the run loop calls the kernel itself.
+    Fast,
+    /// Everything else: the handler is called.
+    Handler,
+}
+
+/// Classes that instructions are counted by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Class {
+    /// Scalar arithmetic.
+    Salu,
+    /// Branches, waits, messages and other program control.
+    Control,
+    /// Scalar memory.
+    Smem,
+    /// Vector arithmetic.
+    Valu,
+    /// Matrix instructions.
+    Matrix,
+    /// LDS.
+    Lds,
+    /// Vector memory: global, flat, scratch, buffer.
+    Vmem,
+}
+
+impl Class {
+    /// How many there are.
+    pub const COUNT: usize = 7;
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Class; Class::COUNT] =
+        [Class::Salu, Class::Control, Class::Smem, Class::Valu, Class::Matrix, Class::Lds, Class::Vmem];
+
+    /// The name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Class::Salu => "salu",
+            Class::Control => "control",
+            Class::Smem => "smem",
+            Class::Valu => "valu",
+            Class::Matrix => "matrix",
+            Class::Lds => "lds",
+            Class::Vmem => "vmem",
+        }
+    }
+}
+
+/// How close to the hardware's bits an instruction's results are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exactness {
+    /// As the manual defines them.
+    Exact,
+    /// Within the bound stated, where the manual allows a range or the hardware's bits are not known.
+    Bounded(&'static str),
+}
+
+/// One instruction, ready to execute.
+pub struct Record {
+    /// Executes it (also for [`Step::Fast`], where the run loop has a shorter way).
+    pub run: Handler,
+    /// Lane operations: the kernel. Others: a function that does nothing.
+    pub kernel: Kernel,
+    /// Destination.
+    pub dst: Operand,
+    /// Sources.
+    pub src: [Operand; 4],
+    /// Second destination or mask result.
+    pub dst2: Operand,
+    /// Mask operand.
+    pub mask: Operand,
+    /// [`Args::aux`] of lane operations.
+    pub aux: u32,
+    /// A number the handler needs: an offset, an immediate.
+    pub imm: i64,
+    /// Another one.
+    pub imm2: i64,
+    /// How the run loop treats it.
+    pub step: Step,
+    /// What it counts as.
+    pub class: Class,
+    /// Whether nothing may follow in the same block: branches, waits, changes of the decode state.
+    pub ends_block: bool,
+    /// Whether its results are the hardware's.
+    pub exactness: Exactness,
+    /// Address of the instruction.
+    pub pc: u64,
+    /// Address of the next one.
+    pub next_pc: u64,
+    /// The instruction, for error texts and rare handlers.
+    pub inst: Inst,
+    /// Details of lane operations with modifiers.
+    pub valu: Option<Box<crate::valu::Details>>,
+    /// Details of matrix and memory instructions.
+    pub detail: Option<Box<dyn std::any::Any + Send + Sync>>,
+}
+
+/// A kernel that does nothing.
+///
+/// # Safety
+/// None needed; the type asks for it.
+pub unsafe fn no_kernel(_: &mut Args) {}
+
+impl Record {
+    /// A record of `inst` at `pc` without operands.
+    pub fn new(inst: Inst, pc: u64, class: Class, run: Handler) -> Record {
+        Record {
+            run,
+            kernel: no_kernel,
+            dst: Operand::None,
+            src: [Operand::None; 4],
+            dst2: Operand::None,
+            mask: Operand::None,
+            aux: 0,
+            imm: 0,
+            imm2: 0,
+            step: Step::Handler,
+            class,
+            ends_block: false,
+            exactness: Exactness::Exact,
+            pc,
+            next_pc: pc.wrapping_add(inst.len() as u64),
+            inst,
+            valu: None,
+            detail: None,
+        }
+    }
+}
+
+impl Cx<'_, '_> {
+    /// A 32-bit scalar operand.
+    #[inline(always)]
+    pub fn get32(&self, operand: Operand) -> u32 {
+        match operand {
+            Operand::Scalar(n) => self.wave.s[usize::from(n)],
+            Operand::Const(k) => k as u32,
+            other => self.get64(other) as u32,
+        }
+    }
+
+    /// A 64-bit scalar operand. NULL and absent operands read as zero.
+    pub fn get64(&self, operand: Operand) -> u64 {
+        match operand {
+            Operand::Scalar(n) if usize::from(n) == scalar::NULL => 0,
+            Operand::Scalar(n) => self.wave.s64(usize::from(n)),
+            Operand::Const(k) => k,
+            Operand::Special(s) => self.wave.special(s),
+            Operand::None | Operand::Vector(_) => 0,
+        }
+    }
+
+    /// Writes a 32-bit scalar destination. Writes to NULL go nowhere.
+    #[inline(always)]
+    pub fn set32(&mut self, operand: Operand, value: u32) {
+        if let Operand::Scalar(n) = operand {
+            self.wave.s[usize::from(n)] = value;
+        }
+    }
+
+    /// Writes a 64-bit scalar destination. Writes to NULL go nowhere.
+    #[inline(always)]
+    pub fn set64(&mut self, operand: Operand, value: u64) {
+        if let Operand::Scalar(n) = operand {
+            self.wave.set_s64(usize::from(n), value);
+        }
+    }
+}
+
+/// Base of the LDS aperture (Linux `kfd_flat_memory.c`: SH_MEM_BASES of gfx9 to gfx12).
+pub const SHARED_BASE: u64 = 1 << 48;
+/// Base of the scratch aperture.
+pub const PRIVATE_BASE: u64 = 2 << 48;
+/// Size of either aperture, less one.
+pub const APERTURE_LIMIT: u64 = 0xffff_ffff;
+
+impl Wave {
+    /// The value of a special source.
+    pub fn special(&self, special: Special) -> u64 {
+        match special {
+            Special::FlatScratchLo => self.s64(scalar::FLAT_SCRATCH),
+            Special::FlatScratchHi => u64::from(self.s[scalar::FLAT_SCRATCH + 1]),
+            Special::XnackMaskLo => self.s64(scalar::XNACK_MASK),
+            Special::XnackMaskHi => u64::from(self.s[scalar::XNACK_MASK + 1]),
+            Special::FlatScratchBaseLo => self.scratch,
+            Special::FlatScratchBaseHi => self.scratch >> 32,
+            Special::SharedBase => SHARED_BASE,
+            Special::SharedLimit => SHARED_BASE | APERTURE_LIMIT,
+            Special::PrivateBase => PRIVATE_BASE,
+            Special::PrivateLimit => PRIVATE_BASE | APERTURE_LIMIT,
+            Special::Vccz => u64::from(self.vcc() == 0),
+            Special::Execz => u64::from(self.exec() == 0),
+            Special::Scc => u64::from(self.scc),
+            // Raster state that compute waves do not have.
+            Special::PopsExitingWaveId | Special::LdsDirect => 0,
+        }
+    }
+}

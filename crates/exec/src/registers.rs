@@ -1,0 +1,185 @@
+//! Vector registers of a wave, in 4 KiB pages that exist only where the wave has written.
+//! A page holds 16 registers of a wave of 64 or 32 registers of a wave of 32.
+
+use std::ptr::NonNull;
+
+/// Words in one page.
+pub const PAGE_WORDS: usize = 1024;
+/// Pages a wave can have: 512 registers of 64 lanes (CDNA: 256 VGPRs, then 256 AccVGPRs) or 1024
+/// registers of 32 lanes (gfx1250).
+pub const PAGES: usize = 32;
+
+/// One page of registers.
+#[repr(C, align(4096))]
+pub struct Page([u32; PAGE_WORDS]);
+
+/// What every absent page reads as.
+static ZEROS: Page = Page([0; PAGE_WORDS]);
+
+/// Pages that waves take and give back; one pool per worker, so no lock.
+#[derive(Default)]
+pub struct PagePool {
+    free: Vec<Box<Page>>,
+    in_use: usize,
+    peak: usize,
+}
+
+impl PagePool {
+    /// A zeroed page.
+    fn take(&mut self) -> Box<Page> {
+        self.in_use += 1;
+        self.peak = self.peak.max(self.in_use);
+        match self.free.pop() {
+            Some(mut page) => {
+                page.0.fill(0);
+                page
+            }
+            None => Box::new(Page([0; PAGE_WORDS])),
+        }
+    }
+
+    fn give(&mut self, page: Box<Page>) {
+        self.in_use -= 1;
+        self.free.push(page);
+    }
+
+    /// The most pages that were in use at one time.
+    pub fn peak(&self) -> usize {
+        self.peak
+    }
+}
+
+/// The vector registers of one wave.
+///
+/// A handle reaches one register: stepping from one register's lanes into the next is not offered,
+/// since the next may lie on another page.
+pub struct VectorRegisters {
+    pages: [NonNull<Page>; PAGES],
+    lanes: u32,
+    /// log2 of the registers in a page.
+    shift: u32,
+}
+
+// SAFETY: the pages are owned by this value (or are the shared page of zeros, which is never written).
+unsafe impl Send for VectorRegisters {}
+
+impl VectorRegisters {
+    /// Registers of a wave of `lanes` (32 or 64) lanes, all zero, none allocated.
+    pub fn new(lanes: u32) -> Self {
+        VectorRegisters {
+            pages: [NonNull::from(&ZEROS); PAGES],
+            lanes,
+            shift: if lanes == 64 { 4 } else { 5 },
+        }
+    }
+
+    /// Lanes of each register.
+    pub fn lanes(&self) -> usize {
+        self.lanes as usize
+    }
+
+    #[inline(always)]
+    fn place(&self, register: u32) -> (usize, usize) {
+        let page = (register >> self.shift) as usize % PAGES;
+        let within = (register & ((1 << self.shift) - 1)) * self.lanes;
+        (page, within as usize)
+    }
+
+    /// Where the lanes of a register lie, for reading.
+    #[inline(always)]
+    pub fn read_ptr(&self, register: u32) -> *const u32 {
+        let (page, within) = self.place(register);
+        // SAFETY: `within` plus a register's lanes stays inside the page.
+        unsafe { self.pages[page].as_ptr().cast::<u32>().cast_const().add(within) }
+    }
+
+    /// Where the lanes of a register lie, for writing; its page exists from now on.
+    #[inline(always)]
+    pub fn write_ptr(&mut self, register: u32, pool: &mut PagePool) -> *mut u32 {
+        let (page, within) = self.place(register);
+        if self.pages[page] == NonNull::from(&ZEROS) {
+            self.allocate(page, pool);
+        }
+        // SAFETY: as above; the page is this wave's own.
+        unsafe { self.pages[page].as_ptr().cast::<u32>().add(within) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn allocate(&mut self, page: usize, pool: &mut PagePool) {
+        self.pages[page] = NonNull::from(Box::leak(pool.take()));
+    }
+
+    /// Allocates the pages of registers `0..count` at once, as an eager implementation would.
+    pub fn allocate_all(&mut self, count: u32, pool: &mut PagePool) {
+        for register in (0..count).step_by(1 << self.shift) {
+            self.write_ptr(register, pool);
+        }
+    }
+
+    /// The lanes of a register.
+    #[inline(always)]
+    pub fn read(&self, register: u32) -> &[u32] {
+        // SAFETY: a register's lanes lie inside one page, which lives as long as `self`.
+        unsafe { std::slice::from_raw_parts(self.read_ptr(register), self.lanes as usize) }
+    }
+
+    /// The lanes of a register, to be written.
+    #[inline(always)]
+    pub fn write(&mut self, register: u32, pool: &mut PagePool) -> &mut [u32] {
+        let lanes = self.lanes as usize;
+        // SAFETY: a register's lanes lie inside one page, which is this wave's own.
+        unsafe { std::slice::from_raw_parts_mut(self.write_ptr(register, pool), lanes) }
+    }
+
+    /// Gives all pages back; the registers read as zero again.
+    pub fn release(&mut self, pool: &mut PagePool) {
+        for slot in &mut self.pages {
+            if *slot != NonNull::from(&ZEROS) {
+                // SAFETY: every page but the shared one was leaked from a box by `allocate`.
+                pool.give(unsafe { Box::from_raw(slot.as_ptr()) });
+                *slot = NonNull::from(&ZEROS);
+            }
+        }
+    }
+}
+
+impl Drop for VectorRegisters {
+    fn drop(&mut self) {
+        // A wave that ends gives its pages to the pool; one dropped on an error path frees them here.
+        for slot in &mut self.pages {
+            if *slot != NonNull::from(&ZEROS) {
+                // SAFETY: as in `release`.
+                drop(unsafe { Box::from_raw(slot.as_ptr()) });
+                *slot = NonNull::from(&ZEROS);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reading_allocates_nothing_and_yields_zero() {
+        let regs = VectorRegisters::new(64);
+        assert!((0..512).all(|r| regs.read(r).iter().all(|&w| w == 0)));
+    }
+
+    #[test]
+    fn registers_are_separate_and_cost_a_page_per_group() {
+        for (lanes, count, per_page) in [(64, 512, 16), (32, 1024, 32)] {
+            let mut pool = PagePool::default();
+            let mut regs = VectorRegisters::new(lanes);
+            for r in 0..count {
+                regs.write(r, &mut pool).fill(r + 1);
+                assert_eq!(pool.in_use, (r / per_page + 1) as usize);
+            }
+            assert!((0..count).all(|r| regs.read(r).iter().all(|&w| w == r + 1)));
+            regs.release(&mut pool);
+            assert_eq!((pool.in_use, pool.peak()), (0, (count / per_page) as usize));
+            assert_eq!(regs.write(5, &mut pool)[0], 0, "a page that comes back from the pool is zero");
+        }
+    }
+}

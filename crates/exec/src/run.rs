@@ -1,0 +1,140 @@
+//! The run loop: a wave's instructions one after the other, until it waits, ends or has had its turn.
+
+use rocjitsu_lanes::Backend;
+use rocjitsu_lanes::kernel::{Args, Src};
+use rocjitsu_lanes::vector::{Lanes, Scalar};
+
+use crate::code::CodeView;
+use crate::lower::State;
+use crate::record::{Class, Flow, Operand, Record, Step};
+use crate::wave::{Cx, Waiting};
+
+/// Why [`run`] returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// `wave.waiting` says what the wave waits for, or that it has ended.
+    Waits,
+    /// The instructions granted are used up.
+    Quantum,
+    /// `unit.fault` says what happened.
+    Fault,
+}
+
+/// Instructions executed, by [`Class`].
+pub type Counts = [u64; Class::COUNT];
+
+/// Runs a wave for about `quantum` instructions.
+pub fn run(cx: &mut Cx<'_, '_>, code: &mut CodeView<'_>, quantum: u64, counts: &mut Counts) -> Stop {
+    cx.unit.memory.refresh();
+    code.refresh();
+    match cx.unit.backend {
+        Backend::Scalar => run_loop::<Scalar>(cx, code, quantum, counts),
+        // SAFETY: a unit's back end is one that the host supports (`Unit::new` checks).
+        #[cfg(target_arch = "x86_64")]
+        Backend::Avx2 => unsafe { run_avx2(cx, code, quantum, counts) },
+        // SAFETY: as above.
+        #[cfg(target_arch = "x86_64")]
+        Backend::Avx512 => unsafe { run_avx512(cx, code, quantum, counts) },
+        #[cfg(not(target_arch = "x86_64"))]
+        _ => run_loop::<Scalar>(cx, code, quantum, counts),
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
+fn run_avx2(cx: &mut Cx<'_, '_>, code: &mut CodeView<'_>, quantum: u64, counts: &mut Counts) -> Stop {
+    run_loop::<rocjitsu_lanes::vector::Avx2>(cx, code, quantum, counts)
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt,avx512f,avx512bw,avx512cd,avx512dq,avx512vl")]
+fn run_avx512(cx: &mut Cx<'_, '_>, code: &mut CodeView<'_>, quantum: u64, counts: &mut Counts) -> Stop {
+    run_loop::<rocjitsu_lanes::vector::Avx512>(cx, code, quantum, counts)
+}
+
+#[inline(always)]
+fn run_loop<L: Lanes>(cx: &mut Cx<'_, '_>, code: &mut CodeView<'_>, quantum: u64, counts: &mut Counts) -> Stop {
+    let mut left = quantum as i64;
+    let mut args = Args {
+        dst: std::ptr::null_mut(),
+        dst_hi: std::ptr::null_mut(),
+        src: [Src::NONE; 3],
+        exec: 0,
+        mask_in: 0,
+        mask_out: 0,
+        chunks: cx.wave.lanes / 16,
+        keep: 0,
+        dst_shift: 0,
+        aux: 0,
+    };
+    loop {
+        let state = State::of(cx.wave);
+        let block = match code.block(cx.wave.pc, state, &mut cx.unit.memory) {
+            Ok(block) => block,
+            Err(fault) => {
+                cx.unit.fault = Some(Box::new(fault));
+                return Stop::Fault;
+            }
+        };
+        cx.wave.pc = block.end;
+        for (done, record) in block.records.iter().enumerate() {
+            if record.step == Step::Fast {
+                fast::<L>(cx, record, &mut args);
+                continue;
+            }
+            match (record.run)(cx, record) {
+                Flow::Next => {}
+                Flow::Jump => break,
+                Flow::Wait => {
+                    for r in &block.records[..=done] {
+                        counts[r.class as usize] += 1;
+                    }
+                    return Stop::Waits;
+                }
+                Flow::Fault => {
+                    for r in &block.records[..done] {
+                        counts[r.class as usize] += 1;
+                    }
+                    return Stop::Fault;
+                }
+            }
+        }
+        for (total, n) in counts.iter_mut().zip(&block.counts) {
+            *total += u64::from(*n);
+        }
+        left -= block.records.len() as i64;
+        if left <= 0 {
+            cx.wave.waiting = Waiting::Turn;
+            return Stop::Quantum;
+        }
+    }
+}
+
+/// A lane operation on 32-bit operands without modifiers or masks.
+#[inline(always)]
+fn fast<L: Lanes>(cx: &mut Cx<'_, '_>, record: &Record, args: &mut Args) {
+    for (slot, &operand) in record.src[..3].iter().enumerate() {
+        let (lo, step) = match operand {
+            Operand::Vector(r) => (cx.wave.v.read_ptr(u32::from(r)), 16),
+            Operand::None => break,
+            shared => {
+                let row = cx.unit.temp.splat[slot][0].as_mut_ptr();
+                // SAFETY: the row has 16 words.
+                unsafe { L::store(row, L::splat(cx.get32(shared))) };
+                (row.cast_const(), 0)
+            }
+        };
+        args.src[slot].lo = lo;
+        args.src[slot].step = step;
+    }
+    if let Operand::Vector(r) = record.dst {
+        args.dst = cx.wave.v.write_ptr(u32::from(r), &mut cx.unit.pool);
+        // The write may have moved the page of a source from the shared zeros to storage of its own;
+        // either way it reads as zero until the kernel stores.
+        args.exec = cx.wave.exec();
+        args.aux = record.aux;
+        // SAFETY: sources and destination are whole rows of this wave, or 16 shared words at step 0;
+        // the back end is supported.
+        unsafe { (record.kernel)(args) };
+    }
+}

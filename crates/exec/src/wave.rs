@@ -1,0 +1,229 @@
+//! The state of one wave, and what its workgroup and its worker keep for it.
+
+use rocjitsu_isa::Target;
+use rocjitsu_lanes::Backend;
+
+use crate::memory::MemoryPort;
+use crate::registers::{PagePool, VectorRegisters};
+
+/// Numbers in the scalar file [`Wave::s`]: SGPRs 0–105, then these.
+pub mod scalar {
+    /// VCC, low word; the high one follows.
+    pub const VCC: usize = 106;
+    /// Trap temporaries ttmp0–15.
+    pub const TTMP: usize = 108;
+    /// NULL: reads as zero.
+    pub const NULL: usize = 124;
+    /// M0.
+    pub const M0: usize = 125;
+    /// EXEC, low word; the high one follows.
+    pub const EXEC: usize = 126;
+    /// Where writes to NULL go (two words: a 64-bit write lands here whole).
+    pub const SINK: usize = 128;
+    /// FLAT_SCRATCH, low word; the high one follows.
+    pub const FLAT_SCRATCH: usize = 130;
+    /// XNACK_MASK, low word; the high one follows.
+    pub const XNACK_MASK: usize = 132;
+    /// Words in the file. SGPR operands wider than two words end below `VCC`; the margin keeps any
+    /// 16-word operand that starts at a valid number inside the array.
+    pub const COUNT: usize = 152;
+}
+
+/// MODE register bits (manuals, chapter "Program state", table of MODE fields).
+pub mod mode {
+    /// FP_ROUND, 2 bits for f32 and 2 for f16 and f64.
+    pub const ROUND: u32 = 0;
+    /// FP_DENORM, 2 bits for f32 and 2 for f16 and f64.
+    pub const DENORM: u32 = 4;
+    /// DX10_CLAMP.
+    pub const DX10_CLAMP: u32 = 1 << 8;
+    /// IEEE.
+    pub const IEEE: u32 = 1 << 9;
+    /// FP16_OVFL.
+    pub const FP16_OVFL: u32 = 1 << 23;
+    /// GPR_IDX_EN (gfx9).
+    pub const GPR_IDX_EN: u32 = 1 << 27;
+}
+
+/// One wave.
+pub struct Wave {
+    /// The scalar file: SGPRs, VCC, TTMPs, M0, EXEC (see [`scalar`]).
+    pub s: [u32; scalar::COUNT],
+    /// SCC.
+    pub scc: bool,
+    /// Address of the next instruction.
+    pub pc: u64,
+    /// MODE register.
+    pub mode: u32,
+    /// State that decides how code is decoded: VGPR bank bits (gfx1250 `s_set_vgpr_msb`) in bits 7:0,
+    /// the operand mask of VGPR indexing mode (gfx9 `s_set_gpr_idx_*`) in bits 11:8.
+    pub decode_state: u32,
+    /// Vector registers, AccVGPRs included.
+    pub v: VectorRegisters,
+    /// Lanes: 32 or 64.
+    pub lanes: u32,
+    /// Number of this wave in its workgroup.
+    pub index: u32,
+    /// Hardware registers that `s_getreg`/`s_setreg` reach and nothing else models, by number.
+    pub hwreg: [u32; 64],
+    /// GPU address of the wave's scratch. Dword k of lane l lies `(k * lanes + l) * 4` bytes behind.
+    pub scratch: u64,
+    /// Scratch bytes per lane.
+    pub scratch_size: u32,
+    /// Barrier the wave waits at, if any.
+    pub waiting: Waiting,
+    /// Which barrier of the workgroup a signal joined: the phase it saw (split barriers).
+    pub barrier_phase: [u32; 32],
+}
+
+/// What a wave waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waiting {
+    /// Nothing: it can run.
+    No,
+    /// A barrier of its workgroup, by slot in [`Group::barriers`].
+    Barrier(u8),
+    /// It gave up its turn (sleep, spin) and can run when others have had theirs.
+    Turn,
+    /// It has ended.
+    Ended,
+}
+
+impl Wave {
+    /// A wave with all state zero, of `lanes` lanes.
+    pub fn new(lanes: u32) -> Wave {
+        Wave {
+            s: [0; scalar::COUNT],
+            scc: false,
+            pc: 0,
+            mode: 0,
+            decode_state: 0,
+            v: VectorRegisters::new(lanes),
+            lanes,
+            index: 0,
+            hwreg: [0; 64],
+            scratch: 0,
+            scratch_size: 0,
+            waiting: Waiting::No,
+            barrier_phase: [0; 32],
+        }
+    }
+
+    /// A pair of words of the scalar file.
+    #[inline(always)]
+    pub fn s64(&self, n: usize) -> u64 {
+        u64::from(self.s[n]) | u64::from(self.s[n + 1]) << 32
+    }
+
+    /// Sets a pair of words of the scalar file.
+    #[inline(always)]
+    pub fn set_s64(&mut self, n: usize, value: u64) {
+        self.s[n] = value as u32;
+        self.s[n + 1] = (value >> 32) as u32;
+    }
+
+    /// EXEC; bits beyond the wave's lanes are clear.
+    #[inline(always)]
+    pub fn exec(&self) -> u64 {
+        let all = self.s64(scalar::EXEC);
+        if self.lanes == 64 { all } else { all & 0xffff_ffff }
+    }
+
+    /// Sets EXEC. A wave of 32 lanes has only the low word.
+    #[inline(always)]
+    pub fn set_exec(&mut self, value: u64) {
+        self.set_mask(scalar::EXEC, value);
+    }
+
+    /// VCC; bits beyond the wave's lanes are clear.
+    #[inline(always)]
+    pub fn vcc(&self) -> u64 {
+        self.mask(scalar::VCC)
+    }
+
+    /// A lane mask in the scalar file: one word in a wave of 32, two in a wave of 64.
+    #[inline(always)]
+    pub fn mask(&self, n: usize) -> u64 {
+        if self.lanes == 64 { self.s64(n) } else { u64::from(self.s[n]) }
+    }
+
+    /// Writes a lane mask to the scalar file.
+    #[inline(always)]
+    pub fn set_mask(&mut self, n: usize, value: u64) {
+        self.s[n] = value as u32;
+        if self.lanes == 64 {
+            self.s[n + 1] = (value >> 32) as u32;
+        }
+    }
+}
+
+/// A barrier that waves of a workgroup signal and wait for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Barrier {
+    /// Waves that must signal.
+    pub members: u32,
+    /// Waves that have signalled in this phase.
+    pub signalled: u32,
+    /// Counts completed phases.
+    pub phase: u32,
+}
+
+/// What the waves of one workgroup share.
+pub struct Group {
+    /// LDS, zero at the start of each workgroup; whole words.
+    pub lds: Vec<u8>,
+    /// Workgroup id in x, y, z.
+    pub id: [u32; 3],
+    /// Barriers: slot 0 is the workgroup's own, 1–16 the named ones, 17 the cluster's (a workgroup here).
+    pub barriers: [Barrier; 32],
+    /// Waves that have not ended.
+    pub live: u32,
+    /// Index of the workgroup in dispatch order; also its place for XCC_ID and HW_ID.
+    pub linear: u64,
+    /// Global data share words of GWS semaphores are not modelled; this holds the ordered-append counters.
+    pub gds: Vec<u32>,
+}
+
+/// What one worker thread keeps between instructions and waves.
+pub struct Unit<'a> {
+    /// Pages for vector registers.
+    pub pool: PagePool,
+    /// Memory.
+    pub memory: MemoryPort<'a>,
+    /// Back end in use.
+    pub backend: Backend,
+    /// Target in use.
+    pub target: Target,
+    /// Rows of temporary values: sources and results that modifiers touch.
+    pub temp: Box<Temp>,
+    /// Why the last instruction stopped its wave.
+    pub fault: Option<Box<crate::error::Fault>>,
+}
+
+/// Temporary rows, 64 lanes each.
+#[repr(C, align(64))]
+pub struct Temp {
+    /// Values that all lanes share, spread over 16 lanes: low and high words of each source.
+    pub splat: [[[u32; 16]; 2]; 4],
+    /// Modified sources: low and high words.
+    pub src: [[[u32; 64]; 2]; 4],
+    /// Results before modifiers.
+    pub dst: [[u32; 64]; 4],
+}
+
+impl Temp {
+    /// All zero.
+    pub fn new() -> Box<Temp> {
+        Box::new(Temp { splat: [[[0; 16]; 2]; 4], src: [[[0; 64]; 2]; 4], dst: [[0; 64]; 4] })
+    }
+}
+
+/// Everything an instruction can reach.
+pub struct Cx<'c, 'a> {
+    /// The wave that executes.
+    pub wave: &'c mut Wave,
+    /// Its workgroup.
+    pub group: &'c mut Group,
+    /// Its worker.
+    pub unit: &'c mut Unit<'a>,
+}
