@@ -12,8 +12,9 @@ use serde::Deserialize;
 use crate::emit;
 
 /// Targets in the order of `Target::ALL`.
-pub const TARGETS: [&str; 9] =
-    ["gfx908", "gfx90a", "gfx942", "gfx950", "gfx1030", "gfx1100", "gfx1151", "gfx1201", "gfx1250"];
+pub const TARGETS: [&str; 9] = [
+    "gfx908", "gfx90a", "gfx942", "gfx950", "gfx1030", "gfx1100", "gfx1151", "gfx1201", "gfx1250",
+];
 
 /// One `isa.TARGET.json.gz`; keys that the tables do not need are ignored.
 #[derive(Deserialize)]
@@ -124,7 +125,11 @@ pub fn run(root: &Path, check: bool) -> Result<()> {
         }
     }
     if !stale.is_empty() {
-        bail!("{} differ from what `cargo xtask isa` would write: {}", out.display(), stale.join(", "));
+        bail!(
+            "{} differ from what `cargo xtask isa` would write: {}",
+            out.display(),
+            stale.join(", ")
+        );
     }
     Ok(())
 }

@@ -15,7 +15,12 @@ fn root() -> PathBuf {
 
 fn main() -> Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    match args.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+    match args
+        .iter()
+        .map(String::as_str)
+        .collect::<Vec<_>>()
+        .as_slice()
+    {
         ["isa"] => isa::run(&root(), false),
         ["isa", "--check"] => isa::run(&root(), true),
         _ => bail!("usage: cargo xtask isa [--check]"),

@@ -44,7 +44,9 @@ impl fmt::Display for Words {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     /// The code ends inside an instruction.
-    #[error("code ends inside an instruction: {have} bytes left ({words}), {need} needed on {target}")]
+    #[error(
+        "code ends inside an instruction: {have} bytes left ({words}), {need} needed on {target}"
+    )]
     Truncated {
         /// The target.
         target: Target,
@@ -90,16 +92,30 @@ fn nsa_words(row: &Row, word: u128) -> usize {
     }
 }
 
+/// Can a literal follow? Not DPP or SDWA; VOP3 forms only from gfx10 on (RDNA2 manual, 6.2.1).
+fn takes_literal(row: &Row) -> bool {
+    match row.format {
+        Format::SOP1 | Format::SOP2 | Format::SOPC | Format::SOPK => true,
+        Format::VOP1 | Format::VOP2 | Format::VOPC | Format::VOPD => true,
+        Format::VOP3 | Format::VOP3SD | Format::VOP3P => row.target.generation() >= 10,
+        _ => false,
+    }
+}
+
 /// Bytes of the literal that the source fields ask for: 0, 4, or 8.
 fn literal_size(row: &Row, word: u128) -> usize {
-    if row.fixed_literal.is_some() {
+    if row.fixed_literal.is_some() || !takes_literal(row) {
         return 0;
     }
     let mut size = 0;
     for (o, p) in row.operands.iter().zip(&row.places) {
         let source = matches!(
             o.ty.reading,
-            Reading::Source | Reading::SourceAgpr | Reading::SourceVgprOrAgpr | Reading::Source16 | Reading::Source16Low
+            Reading::Source
+                | Reading::SourceAgpr
+                | Reading::SourceVgprOrAgpr
+                | Reading::Source16
+                | Reading::Source16Low
         );
         if let (true, Some(field)) = (source, p.field) {
             match extract(word, field) {
@@ -123,7 +139,12 @@ pub fn decode(target: Target, set: FeatureSet, bytes: &[u8]) -> Result<Inst, Dec
     buffer[..size].copy_from_slice(&bytes[..size]);
     let word = u128::from_le_bytes(buffer);
     let words = || Words::of(&bytes[..bytes.len().min(20)]);
-    let truncated = |need| DecodeError::Truncated { target, words: words(), have: bytes.len(), need };
+    let truncated = |need| DecodeError::Truncated {
+        target,
+        words: words(),
+        have: bytes.len(),
+        need,
+    };
     if size < 4 {
         return Err(truncated(4));
     }
@@ -131,7 +152,10 @@ pub fn decode(target: Target, set: FeatureSet, bytes: &[u8]) -> Result<Inst, Dec
     let Some(row) = table.find(set, word, size) else {
         return Err(match table.find(set, word, 16) {
             Some(row) => truncated(usize::from(row.bits) / 8),
-            None => DecodeError::Unknown { target, words: words() },
+            None => DecodeError::Unknown {
+                target,
+                words: words(),
+            },
         });
     };
     let start = usize::from(row.bits) / 8;

@@ -33,8 +33,17 @@ pub struct OperandRef {
 
 impl Inst {
     pub(crate) fn new(row: &'static Row, word: u128, tail: u128, tail_len: u8) -> Inst {
-        let word = if row.bits >= 128 { word } else { word & ((1 << row.bits) - 1) };
-        Inst { row, word, tail, tail_len }
+        let word = if row.bits >= 128 {
+            word
+        } else {
+            word & ((1 << row.bits) - 1)
+        };
+        Inst {
+            row,
+            word,
+            tail,
+            tail_len,
+        }
     }
 
     /// The table's row.
@@ -102,11 +111,15 @@ impl Inst {
             }
         }
         let mods = |bit: u32| {
-            [Name::src0_modifiers, Name::src1_modifiers, Name::src2_modifiers]
-                .iter()
-                .enumerate()
-                .map(|(i, &n)| (self.modifiers(n) >> bit & 1) << i)
-                .sum::<u32>()
+            [
+                Name::src0_modifiers,
+                Name::src1_modifiers,
+                Name::src2_modifiers,
+            ]
+            .iter()
+            .enumerate()
+            .map(|(i, &n)| (self.modifiers(n) >> bit & 1) << i)
+            .sum::<u32>()
         };
         Some(match name {
             Name::op_sel if self.is_packed() => mods(2),
@@ -120,7 +133,10 @@ impl Inst {
     }
 
     fn modifiers(&self, name: Name) -> u32 {
-        self.row.layout.segments(name).map_or(0, |s| extract(self.word, s) as u32)
+        self.row
+            .layout
+            .segments(name)
+            .map_or(0, |s| extract(self.word, s) as u32)
     }
 
     fn is_packed(&self) -> bool {
@@ -143,13 +159,23 @@ impl Inst {
     /// Operands (modifiers left out) in the order of the table, destinations first.
     pub fn operands(&self) -> impl Iterator<Item = OperandRef> {
         let inst = *self;
-        self.row.operands.iter().enumerate().filter_map(move |(i, o)| {
-            let operand = match o.ty.kind {
-                Kind::Reg | Kind::Imm => inst.operand_at(i)?,
-                _ => return None,
-            };
-            Some(OperandRef { name: o.name, is_dst: o.dst, bits: o.ty.bits, ty: o.ty, operand })
-        })
+        self.row
+            .operands
+            .iter()
+            .enumerate()
+            .filter_map(move |(i, o)| {
+                let operand = match o.ty.kind {
+                    Kind::Reg | Kind::Imm => inst.operand_at(i)?,
+                    _ => return None,
+                };
+                Some(OperandRef {
+                    name: o.name,
+                    is_dst: o.dst,
+                    bits: o.ty.bits,
+                    ty: o.ty,
+                    operand,
+                })
+            })
     }
 
     pub(crate) fn operand_at(&self, i: usize) -> Option<Operand> {
@@ -167,15 +193,25 @@ impl Inst {
         if o.ty.kind != Kind::Reg {
             return Some(Operand::Imm(raw));
         }
-        let half = place.half.is_some_and(|(s, bit)| extract(self.word, s) >> bit & 1 == 1);
-        let partner = if o.ty.reading == Reading::VopdY { self.field(Name::vdstX).unwrap_or(0) } else { 0 };
+        let half = place
+            .half
+            .is_some_and(|(s, bit)| extract(self.word, s) >> bit & 1 == 1);
+        let partner = if o.ty.reading == Reading::VopdY {
+            self.field(Name::vdstX).unwrap_or(0)
+        } else {
+            0
+        };
         operand::read(self.row.target, o.ty, raw, self.literal(), half, partner)
     }
 }
 
 /// Width of the value that segments make.
 fn width(segments: Segments) -> u32 {
-    segments.iter().map(|&(_, w, at)| u32::from(w + at)).max().unwrap_or(0)
+    segments
+        .iter()
+        .map(|&(_, w, at)| u32::from(w + at))
+        .max()
+        .unwrap_or(0)
 }
 
 /// N of `vaddrN`, from 1.
@@ -198,7 +234,11 @@ fn nsa_index(name: Name) -> Option<u32> {
 
 impl fmt::Debug for Inst {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Inst({} {} {:x}", self.row.target, self.row.record, self.word)?;
+        write!(
+            f,
+            "Inst({} {} {:x}",
+            self.row.target, self.row.record, self.word
+        )?;
         if self.tail_len > 0 {
             write!(f, " {:x}", self.tail)?;
         }

@@ -137,6 +137,13 @@ fn float(target: Target, fmt: Fmt, code: u32) -> Option<u64> {
 fn source(target: Target, ty: &Type, code: u32, literal: Option<u64>) -> Option<Operand> {
     let special = |s| Some(Operand::Special(s));
     match code {
+        254 if target.generation() < 11 && ty.class.ends_with("OrLds_32") => {
+            special(Special::LdsDirect)
+        }
+        // The null register reads as zero where a constant may stand (WMMA's addend).
+        124 if target.generation() >= 11 && ty.inline => Some(Operand::Sgpr(124)),
+        // LLVM takes the sources from 230 on where it takes no SGPR (matrix addends); their value is defined.
+        0..=127 | 254 if !ty.scalar => None,
         0..=127 => scalar(target, code),
         230 => special(Special::FlatScratchBaseLo),
         231 => special(Special::FlatScratchBaseHi),
@@ -182,21 +189,36 @@ pub(crate) fn read(
         Reading::Agpr => Some(Operand::Agpr(low)),
         Reading::VgprOrAgpr if raw & 0x200 != 0 => Some(Operand::Agpr(low)),
         Reading::VgprOrAgpr => Some(Operand::Vgpr(low)),
+        Reading::Source
+            if raw >= 256 && (ty.class.starts_with('S') || ty.class.starts_with("AReg")) =>
+        {
+            None
+        }
         Reading::Source if raw >= 256 => Some(Operand::Vgpr(low)),
         Reading::SourceAgpr if raw >= 256 => Some(Operand::Agpr(low)),
         Reading::SourceVgprOrAgpr if raw & 0x300 == 0x300 => Some(Operand::Agpr(low)),
         Reading::SourceVgprOrAgpr if raw & 0x100 != 0 => Some(Operand::Vgpr(low)),
-        Reading::Source16 if raw & 0x100 != 0 => Some(Operand::Vgpr16 { reg: low, high: half || raw & 0x200 != 0 }),
-        Reading::Source16Low if raw & 0x100 != 0 => {
-            Some(Operand::Vgpr16 { reg: low & 0x7f, high: raw & 0x80 != 0 })
-        }
+        Reading::Source16 if raw & 0x100 != 0 => Some(Operand::Vgpr16 {
+            reg: low,
+            high: half || raw & 0x200 != 0,
+        }),
+        Reading::Source16Low if raw & 0x100 != 0 => Some(Operand::Vgpr16 {
+            reg: low & 0x7f,
+            high: raw & 0x80 != 0,
+        }),
         Reading::Source
         | Reading::SourceAgpr
         | Reading::SourceVgprOrAgpr
         | Reading::Source16
         | Reading::Source16Low => source(target, ty, raw & 0xff, literal),
-        Reading::Vgpr16 => Some(Operand::Vgpr16 { reg: low, high: half || raw & 0x200 != 0 }),
-        Reading::Vgpr16Low => Some(Operand::Vgpr16 { reg: low & 0x7f, high: raw & 0x80 != 0 }),
+        Reading::Vgpr16 => Some(Operand::Vgpr16 {
+            reg: low,
+            high: half || raw & 0x200 != 0,
+        }),
+        Reading::Vgpr16Low => Some(Operand::Vgpr16 {
+            reg: low & 0x7f,
+            high: raw & 0x80 != 0,
+        }),
         Reading::Sdwa if raw & 0x100 == 0 => Some(Operand::Vgpr(low)),
         Reading::Sdwa => match raw & 0xff {
             254 | 255 => None,

@@ -150,6 +150,8 @@ pub struct Type {
     pub bits: u16,
     /// Registers must be multiples of this.
     pub align: u8,
+    /// Takes scalar registers.
+    pub scalar: bool,
     /// Takes inline constants.
     pub inline: bool,
     /// Takes a literal.
@@ -330,7 +332,10 @@ impl Place {
             }
             _ => None,
         };
-        Place { field: layout.segments(o.name).or_else(partner), half }
+        Place {
+            field: layout.segments(o.name).or_else(partner),
+            half,
+        }
     }
 }
 
@@ -344,7 +349,10 @@ impl Row {
             .filter(|o| matches!(o.ty.fmt, Some(Fmt::Kimm16 | Fmt::Kimm32 | Fmt::Kimm64)))
             .find_map(|o| layout.segments(o.name));
         Row {
-            places: operands.iter().map(|o| Place::find(o, layout, a.tied)).collect(),
+            places: operands
+                .iter()
+                .map(|o| Place::find(o, layout, a.tied))
+                .collect(),
             fixed_literal,
             target,
             record: r.0,
@@ -380,13 +388,17 @@ impl Row {
     /// Registers that it writes besides its operands.
     pub fn implicit_writes(&self) -> impl Iterator<Item = Implicit> {
         let bits = self.defs;
-        Implicit::ALL.into_iter().filter(move |&i| bits >> i as u8 & 1 == 1)
+        Implicit::ALL
+            .into_iter()
+            .filter(move |&i| bits >> i as u8 & 1 == 1)
     }
 
     /// Registers that it reads besides its operands.
     pub fn implicit_reads(&self) -> impl Iterator<Item = Implicit> {
         let bits = self.uses;
-        Implicit::ALL.into_iter().filter(move |&i| bits >> i as u8 & 1 == 1)
+        Implicit::ALL
+            .into_iter()
+            .filter(move |&i| bits >> i as u8 & 1 == 1)
     }
 
     /// The operand of that name.
@@ -406,7 +418,9 @@ impl Row {
     fn fits(&self, word: u128) -> bool {
         word & self.mask == self.value
             && self.need.iter().all(|(n, values)| {
-                self.layout.segments(*n).is_some_and(|s| values.contains(&(extract(word, s) as u32)))
+                self.layout
+                    .segments(*n)
+                    .is_some_and(|s| values.contains(&(extract(word, s) as u32)))
             })
     }
 }
@@ -419,7 +433,9 @@ impl fmt::Debug for Row {
 
 /// The bits of a field.
 pub(crate) fn extract(word: u128, segments: Segments) -> u64 {
-    segments.iter().fold(0, |v, &(low, width, at)| v | ((word >> low) as u64 & (u64::MAX >> (64 - width))) << at)
+    segments.iter().fold(0, |v, &(low, width, at)| {
+        v | ((word >> low) as u64 & (u64::MAX >> (64 - width))) << at
+    })
 }
 
 /// Buckets of rows by the upper nine bits of the first word, then by the eight bits
@@ -438,8 +454,10 @@ const TOP_SHIFT: u32 = 23;
 
 impl Index {
     fn build(rows: &[Row], set: FeatureSet) -> Index {
-        let mut order: Vec<u16> =
-            (0..rows.len()).filter(|&i| rows[i].in_set(set)).map(|i| i as u16).collect();
+        let mut order: Vec<u16> = (0..rows.len())
+            .filter(|&i| rows[i].in_set(set))
+            .map(|i| i as u16)
+            .collect();
         // The decoding rule: most bits, lowest priority number, most fixed bits.
         order.sort_by_key(|&i| {
             let r = &rows[i as usize];
@@ -455,7 +473,10 @@ impl Index {
                 }
             }
         }
-        let mut index = Index { buckets: Vec::new(), lists: Vec::new() };
+        let mut index = Index {
+            buckets: Vec::new(),
+            lists: Vec::new(),
+        };
         for top in &tops {
             if top.len() <= 4 {
                 let run = index.add(top);
@@ -466,7 +487,10 @@ impl Index {
                 let mut parts = vec![Vec::new(); 256];
                 for &i in top {
                     let r = &rows[i as usize];
-                    let (m, v) = ((r.mask as u32 >> shift) & 255, (r.value as u32 >> shift) & 255);
+                    let (m, v) = (
+                        (r.mask as u32 >> shift) & 255,
+                        (r.value as u32 >> shift) & 255,
+                    );
                     for (k, p) in parts.iter_mut().enumerate() {
                         if k as u32 & m == v {
                             p.push(i);

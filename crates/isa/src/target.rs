@@ -48,8 +48,12 @@ pub enum FeatureSet {
 
 impl FeatureSet {
     /// Every set, in the order of the discriminants.
-    pub const ALL: [FeatureSet; 4] =
-        [FeatureSet::Default, FeatureSet::Wave64, FeatureSet::True16, FeatureSet::True16Wave64];
+    pub const ALL: [FeatureSet; 4] = [
+        FeatureSet::Default,
+        FeatureSet::Wave64,
+        FeatureSet::True16,
+        FeatureSet::True16Wave64,
+    ];
 
     fn of(true16: bool, wave64: bool) -> FeatureSet {
         match (true16, wave64) {
@@ -71,7 +75,9 @@ impl FeatureSet {
 
 /// A name that is no known target.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown target `{0}`: known are gfx908, gfx90a, gfx942, gfx950, gfx1030, gfx1100 to gfx1103, gfx1150 to gfx1153, gfx1200, gfx1201 and gfx1250")]
+#[error(
+    "unknown target `{0}`: known are gfx908, gfx90a, gfx942, gfx950, gfx1030, gfx1100 to gfx1103, gfx1150 to gfx1153, gfx1200, gfx1201 and gfx1250"
+)]
 pub struct UnknownTarget(pub String);
 
 static TABLES: [OnceLock<Table>; 9] = [const { OnceLock::new() }; 9];
@@ -159,7 +165,10 @@ impl FromStr for Target {
             "gfx1101" | "gfx1102" | "gfx1103" => Target::Gfx1100,
             "gfx1150" | "gfx1152" | "gfx1153" => Target::Gfx1151,
             "gfx1200" => Target::Gfx1201,
-            _ => *Target::ALL.iter().find(|t| t.name() == s).ok_or_else(|| UnknownTarget(s.into()))?,
+            _ => *Target::ALL
+                .iter()
+                .find(|t| t.name() == s)
+                .ok_or_else(|| UnknownTarget(s.into()))?,
         })
     }
 }

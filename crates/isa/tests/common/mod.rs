@@ -16,15 +16,21 @@ pub struct Vector {
 }
 
 pub fn read(name: &str) -> String {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../data/isa").join(name);
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("../../data/isa")
+        .join(name);
     let file = File::open(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     let mut text = String::new();
-    liblzma::read::XzDecoder::new(file).read_to_string(&mut text).expect("xz data in UTF-8");
+    liblzma::read::XzDecoder::new(file)
+        .read_to_string(&mut text)
+        .expect("xz data in UTF-8");
     text
 }
 
 pub fn unhex(s: &str) -> Vec<u8> {
-    (0..s.len() / 2).map(|i| u8::from_str_radix(&s[2 * i..2 * i + 2], 16).expect("hex")).collect()
+    (0..s.len() / 2)
+        .map(|i| u8::from_str_radix(&s[2 * i..2 * i + 2], 16).expect("hex"))
+        .collect()
 }
 
 /// Every vectors file: target, feature set, name of the file.
@@ -33,7 +39,10 @@ pub fn files() -> Vec<(Target, FeatureSet, String)> {
     let mut out = Vec::new();
     for t in Target::ALL {
         out.push((t, FeatureSet::Default, format!("vectors.{t}.tsv.xz")));
-        if matches!(t, Target::Gfx1030 | Target::Gfx1100 | Target::Gfx1151 | Target::Gfx1201) {
+        if matches!(
+            t,
+            Target::Gfx1030 | Target::Gfx1100 | Target::Gfx1151 | Target::Gfx1201
+        ) {
             out.push((t, FeatureSet::Wave64, format!("vectors.{t}.wave64.tsv.xz")));
         }
         if matches!(t, Target::Gfx1201 | Target::Gfx1250) {
