@@ -1,1 +1,32 @@
 //! Bytes to instructions and back: encoding tables, decoder, disassembler, register effects.
+//!
+//! One table for each target, generated from `data/isa` by `cargo xtask isa`, describes every
+//! encodable instruction: encoding bits, operands, register widths, printing, implicit registers.
+//! [`decode`] finds the row of an instruction and gives an [`Inst`], whose fields and operands can
+//! be read one by one. Nothing here knows how an instruction executes.
+//!
+//! # Which feature set an executor uses
+//!
+//! Feature sets choose between rows that describe the same bits in different words. Rows that
+//! treat 16-bit halves of VGPRs as registers of their own ([`Operand::Vgpr16`]) are what the
+//! hardware of gfx11 and later does. gfx1100 and gfx1151 have only such rows; on gfx1201 and gfx1250
+//! they are those of [`FeatureSet::True16`], while [`FeatureSet::Default`] describes whole registers
+//! (LLVM's "fake16", which cannot name the upper halves). [`Target::execution_set`] says which set to
+//! decode with for execution of a wave: on gfx1201 and gfx1250 one with 16-bit registers, for wave64
+//! one in which the WMMA operands have their wave64 widths.
+
+#![forbid(unsafe_code)]
+
+mod decode;
+mod generated;
+mod inst;
+mod operand;
+mod table;
+mod target;
+
+pub use decode::{DecodeError, decode};
+pub use generated::names::{Flag, Format, Name, Op};
+pub use inst::{Inst, OperandRef};
+pub use operand::{Operand, Special};
+pub use table::{Fmt, Implicit, Kind, Layout, OperandInfo, Row, Table, Type};
+pub use target::{FeatureSet, Target, UnknownTarget};

@@ -1,0 +1,182 @@
+//! Bytes to instructions: finds the row, collects literals and NSA addresses, checks the operands.
+
+use std::fmt;
+
+use crate::generated::names::{Format, Name};
+use crate::inst::Inst;
+use crate::table::{Kind, Reading, Row, extract};
+use crate::target::{FeatureSet, Target};
+
+/// Up to five words of code, for messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Words {
+    words: [u32; 5],
+    len: u8,
+}
+
+impl Words {
+    fn of(bytes: &[u8]) -> Words {
+        let mut words = [0; 5];
+        let mut len = 0;
+        for (w, b) in words.iter_mut().zip(bytes.chunks_exact(4)) {
+            *w = u32::from_le_bytes([b[0], b[1], b[2], b[3]]);
+            len += 1;
+        }
+        Words { words, len }
+    }
+
+    /// The words in the order of memory.
+    pub fn as_slice(&self) -> &[u32] {
+        &self.words[..usize::from(self.len)]
+    }
+}
+
+impl fmt::Display for Words {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, w) in self.as_slice().iter().enumerate() {
+            write!(f, "{}{w:08x}", if i > 0 { " " } else { "" })?;
+        }
+        Ok(())
+    }
+}
+
+/// Why bytes are no instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DecodeError {
+    /// The code ends inside an instruction.
+    #[error(
+        "code ends inside an instruction: {have} bytes left ({words}), {need} needed on {target}"
+    )]
+    Truncated {
+        /// The target.
+        target: Target,
+        /// Whole words that are left.
+        words: Words,
+        /// Bytes left.
+        have: usize,
+        /// Bytes that the instruction has at least.
+        need: usize,
+    },
+    /// No row fits.
+    #[error("no instruction of {target} begins with {words}")]
+    Unknown {
+        /// The target.
+        target: Target,
+        /// The words.
+        words: Words,
+    },
+    /// An operand field holds a code that names nothing.
+    #[error("{mnemonic}: {operand} has code {code}, which names no operand on {target} ({words})")]
+    Operand {
+        /// The target.
+        target: Target,
+        /// The words.
+        words: Words,
+        /// The instruction.
+        mnemonic: &'static str,
+        /// The operand.
+        operand: Name,
+        /// Its field.
+        code: u32,
+    },
+}
+
+/// NSA addresses beyond the first, in words (gfx10: bits 1 and 2; gfx11: bit 0).
+fn nsa_words(row: &Row, word: u128) -> usize {
+    if row.format != Format::MIMG_NSA {
+        0
+    } else if row.target.generation() == 10 {
+        (word >> 1 & 3) as usize
+    } else {
+        (word & 1) as usize
+    }
+}
+
+/// Can a literal follow? Not DPP or SDWA; VOP3 forms only from gfx10 on (RDNA2 manual, 6.2.1).
+fn takes_literal(row: &Row) -> bool {
+    match row.format {
+        Format::SOP1 | Format::SOP2 | Format::SOPC | Format::SOPK => true,
+        Format::VOP1 | Format::VOP2 | Format::VOPC | Format::VOPD => true,
+        Format::VOP3 | Format::VOP3SD | Format::VOP3P => row.target.generation() >= 10,
+        _ => false,
+    }
+}
+
+/// Bytes of the literal that the source fields ask for: 0, 4, or 8.
+fn literal_size(row: &Row, word: u128) -> usize {
+    if row.fixed_literal.is_some() || !takes_literal(row) {
+        return 0;
+    }
+    let mut size = 0;
+    for (o, p) in row.operands.iter().zip(&row.places) {
+        let source = matches!(
+            o.ty.reading,
+            Reading::Source
+                | Reading::SourceAgpr
+                | Reading::SourceVgprOrAgpr
+                | Reading::Source16
+                | Reading::Source16Low
+        );
+        if let (true, Some(field)) = (source, p.field) {
+            match extract(word, field) {
+                255 => size = size.max(4),
+                254 if row.target == Target::Gfx1250 && o.ty.bits == 64 => size = 8,
+                _ => {}
+            }
+        }
+    }
+    size
+}
+
+/// Decodes the instruction at the start of `bytes`. Reads no more than the instruction has, at most 20 bytes.
+///
+/// # Errors
+///
+/// [`DecodeError`] says whether bytes are missing, no row fits, or an operand code names nothing.
+pub fn decode(target: Target, set: FeatureSet, bytes: &[u8]) -> Result<Inst, DecodeError> {
+    let mut buffer = [0u8; 16];
+    let size = bytes.len().min(16);
+    buffer[..size].copy_from_slice(&bytes[..size]);
+    let word = u128::from_le_bytes(buffer);
+    let words = || Words::of(&bytes[..bytes.len().min(20)]);
+    let truncated = |need| DecodeError::Truncated {
+        target,
+        words: words(),
+        have: bytes.len(),
+        need,
+    };
+    if size < 4 {
+        return Err(truncated(4));
+    }
+    let table = target.table();
+    let Some(row) = table.find(set, word, size) else {
+        return Err(match table.find(set, word, 16) {
+            Some(row) => truncated(usize::from(row.bits) / 8),
+            None => DecodeError::Unknown {
+                target,
+                words: words(),
+            },
+        });
+    };
+    let start = usize::from(row.bits) / 8;
+    let literal = literal_size(row, word);
+    let extra = nsa_words(row, word) * 4 + literal;
+    let Some(tail_bytes) = bytes.get(start..start + extra) else {
+        return Err(truncated(start + extra));
+    };
+    let mut tail = [0u8; 16];
+    tail[..extra].copy_from_slice(tail_bytes);
+    let inst = Inst::new(row, word, u128::from_le_bytes(tail), extra as u8);
+    for (i, o) in row.operands.iter().enumerate() {
+        if o.ty.kind == Kind::Reg && inst.operand_at(i).is_none() {
+            return Err(DecodeError::Operand {
+                target,
+                words: Words::of(&bytes[..start + extra]),
+                mnemonic: row.mnemonic,
+                operand: o.name,
+                code: inst.field(o.name).unwrap_or(0),
+            });
+        }
+    }
+    Ok(inst)
+}

@@ -1,0 +1,247 @@
+//! A decoded instruction: its row and its bits, and views of its fields and operands.
+
+use std::fmt;
+
+use crate::generated::names::{Format, Name, Op};
+use crate::operand::{self, Operand};
+use crate::table::{Fmt, Kind, OperandInfo, Reading, Row, Segments, Type, extract};
+use crate::target::Target;
+
+/// An instruction. Small enough to copy; refers to the table of its target.
+#[derive(Clone, Copy)]
+pub struct Inst {
+    row: &'static Row,
+    word: u128,
+    tail: u128,
+    tail_len: u8,
+}
+
+/// An operand of an instruction.
+#[derive(Clone, Copy, Debug)]
+pub struct OperandRef {
+    /// Its name.
+    pub name: Name,
+    /// Written, not read.
+    pub is_dst: bool,
+    /// Width in bits, as the row says it.
+    pub bits: u16,
+    /// Its type.
+    pub ty: &'static Type,
+    /// What it is.
+    pub operand: Operand,
+}
+
+impl Inst {
+    pub(crate) fn new(row: &'static Row, word: u128, tail: u128, tail_len: u8) -> Inst {
+        let word = if row.bits >= 128 {
+            word
+        } else {
+            word & ((1 << row.bits) - 1)
+        };
+        Inst {
+            row,
+            word,
+            tail,
+            tail_len,
+        }
+    }
+
+    /// The table's row.
+    pub fn row(&self) -> &'static Row {
+        self.row
+    }
+
+    /// The target it was decoded for.
+    pub fn target(&self) -> Target {
+        self.row.target
+    }
+
+    /// The operation; of a VOPD the first.
+    pub fn op(&self) -> Op {
+        self.row.op
+    }
+
+    /// The second operation of a VOPD.
+    pub fn op_y(&self) -> Option<Op> {
+        self.row.op_y
+    }
+
+    /// The encoding.
+    pub fn format(&self) -> Format {
+        self.row.format
+    }
+
+    /// Size in bytes, with literal and NSA addresses.
+    #[allow(clippy::len_without_is_empty)]
+    pub fn len(&self) -> usize {
+        usize::from(self.row.bits) / 8 + usize::from(self.tail_len)
+    }
+
+    /// The encoding's bits without a trailing literal.
+    pub fn word(&self) -> u128 {
+        self.word
+    }
+
+    /// The literal as it stands in the code, 32 or 64 bits.
+    pub fn literal(&self) -> Option<u64> {
+        if let Some(s) = self.row.fixed_literal {
+            return Some(extract(self.word, s));
+        }
+        (self.tail_len > 0 && self.row.format != Format::MIMG_NSA).then_some(self.tail as u64)
+    }
+
+    /// The bits of a field, or of the field that the operand is tied to.
+    ///
+    /// `srcN_modifiers` hold neg (or sext) in bit 0, abs (or neg_hi) in bit 1, op_sel in bit 2 and
+    /// op_sel_hi (of `src0_modifiers` in VOP3: op_sel of the destination) in bit 3. `op_sel`, `op_sel_hi`,
+    /// `neg_lo` and `neg_hi` are collected from them where the encoding has no such field: bit N for
+    /// source N, and bit 3 of `op_sel` for the destination. `None` where the row has no such operand;
+    /// 0 for an operand that the encoding gives no bits to.
+    pub fn field(&self, name: Name) -> Option<u32> {
+        if let Some(s) = self.row.layout.segments(name) {
+            return Some(extract(self.word, s) as u32);
+        }
+        let i = self.row.operands.iter().position(|o| o.name == name)?;
+        if let Some(s) = self.row.places.get(i)?.field {
+            return Some(extract(self.word, s) as u32);
+        }
+        if let Some(n) = nsa_index(name) {
+            if self.row.format == Format::MIMG_NSA {
+                return Some((self.tail >> (8 * (n - 1)) & 0xff) as u32);
+            }
+        }
+        let mods = |bit: u32| {
+            [
+                Name::src0_modifiers,
+                Name::src1_modifiers,
+                Name::src2_modifiers,
+            ]
+            .iter()
+            .enumerate()
+            .map(|(i, &n)| (self.modifiers(n) >> bit & 1) << i)
+            .sum::<u32>()
+        };
+        Some(match name {
+            Name::op_sel if self.is_packed() => mods(2),
+            Name::op_sel => mods(2) | (self.modifiers(Name::src0_modifiers) >> 3 & 1) << 3,
+            Name::op_sel_hi => mods(3),
+            Name::neg_lo => mods(0),
+            Name::neg_hi => mods(1),
+            Name::immX => self.literal().unwrap_or(0) as u32,
+            _ => 0,
+        })
+    }
+
+    fn modifiers(&self, name: Name) -> u32 {
+        self.row
+            .layout
+            .segments(name)
+            .map_or(0, |s| extract(self.word, s) as u32)
+    }
+
+    fn is_packed(&self) -> bool {
+        self.row.operands.iter().any(|o| o.name == Name::op_sel_hi)
+    }
+
+    /// A field read as a signed number of the field's width.
+    pub fn signed_field(&self, name: Name) -> Option<i32> {
+        let segments = self.row.layout.segments(name)?;
+        let width = width(segments);
+        let shift = 32u32.checked_sub(width)?;
+        Some(((extract(self.word, segments) as u32) << shift) as i32 >> shift)
+    }
+
+    /// The operand of that name, decoded.
+    pub fn operand(&self, name: Name) -> Option<Operand> {
+        self.operand_at(self.row.operands.iter().position(|o| o.name == name)?)
+    }
+
+    /// Operands (modifiers left out) in the order of the table, destinations first.
+    pub fn operands(&self) -> impl Iterator<Item = OperandRef> {
+        let inst = *self;
+        self.row
+            .operands
+            .iter()
+            .enumerate()
+            .filter_map(move |(i, o)| {
+                let operand = match o.ty.kind {
+                    Kind::Reg | Kind::Imm => inst.operand_at(i)?,
+                    _ => return None,
+                };
+                Some(OperandRef {
+                    name: o.name,
+                    is_dst: o.dst,
+                    bits: o.ty.bits,
+                    ty: o.ty,
+                    operand,
+                })
+            })
+    }
+
+    pub(crate) fn operand_at(&self, i: usize) -> Option<Operand> {
+        let o: &OperandInfo = self.row.operands.get(i)?;
+        let place = self.row.places.get(i)?;
+        match o.ty.fmt {
+            Some(Fmt::Kimm16 | Fmt::Kimm32) => return Some(Operand::Literal(self.literal()?)),
+            Some(Fmt::Kimm64) => return Some(Operand::Literal(self.literal()?)),
+            _ => {}
+        }
+        let raw = match place.field {
+            Some(s) => extract(self.word, s) as u32,
+            None => self.field(o.name)?,
+        };
+        if o.ty.kind != Kind::Reg {
+            return Some(Operand::Imm(raw));
+        }
+        let half = place
+            .half
+            .is_some_and(|(s, bit)| extract(self.word, s) >> bit & 1 == 1);
+        let partner = if o.ty.reading == Reading::VopdY {
+            self.field(Name::vdstX).unwrap_or(0)
+        } else {
+            0
+        };
+        operand::read(self.row.target, o.ty, raw, self.literal(), half, partner)
+    }
+}
+
+/// Width of the value that segments make.
+fn width(segments: Segments) -> u32 {
+    segments
+        .iter()
+        .map(|&(_, w, at)| u32::from(w + at))
+        .max()
+        .unwrap_or(0)
+}
+
+/// N of `vaddrN`, from 1.
+fn nsa_index(name: Name) -> Option<u32> {
+    Some(match name {
+        Name::vaddr1 => 1,
+        Name::vaddr2 => 2,
+        Name::vaddr3 => 3,
+        Name::vaddr4 => 4,
+        Name::vaddr5 => 5,
+        Name::vaddr6 => 6,
+        Name::vaddr7 => 7,
+        Name::vaddr8 => 8,
+        Name::vaddr9 => 9,
+        Name::vaddr10 => 10,
+        Name::vaddr11 => 11,
+        _ => return None,
+    })
+}
+
+impl fmt::Debug for Inst {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "Inst({} {} {:x}",
+            self.row.target, self.row.record, self.word
+        )?;
+        if self.tail_len > 0 {
+            write!(f, " {:x}", self.tail)?;
+        }
+        f.write_str(")")
+    }
+}

@@ -1,0 +1,592 @@
+//! Rows of the instruction tables and what they share; the index that finds the rows for a word.
+//! `data/isa/README.md` explains the source of every column.
+
+use std::fmt;
+
+use crate::generated::names::{Flag, Format, Name, Op};
+use crate::generated::{self, NONE, Raw, shared};
+use crate::target::{FeatureSet, Target};
+
+/// How the bits of an inline constant are read (LLVM's operand type).
+#[allow(missing_docs)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Fmt {
+    Int16,
+    Int32,
+    Int64,
+    Fp16,
+    Bf16,
+    Fp32,
+    Fp64,
+    V2int16,
+    V2fp16,
+    V2fp16Splat,
+    V2bf16,
+    V2int32,
+    V2fp32,
+    /// A literal that is always there, 16 of its bits used.
+    Kimm16,
+    /// A literal that is always there.
+    Kimm32,
+    /// A 64-bit literal that is always there.
+    Kimm64,
+}
+
+/// What an operand is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// A register, or a source that may be a constant.
+    Reg,
+    /// A number in the encoding.
+    Imm,
+    /// Modifiers of a floating-point source: neg, abs (and op_sel bits).
+    FloatMods,
+    /// Modifiers of an integer source: sext.
+    IntMods,
+    /// Modifiers of a packed source: neg_lo, neg_hi, op_sel, op_sel_hi.
+    PackedMods,
+}
+
+/// How the field of a register operand is encoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Reading {
+    /// No register.
+    Plain,
+    /// 7 bits: SGPR, VCC, TTMP, M0, null, EXEC; 8 bits also constants.
+    Scalar,
+    Vgpr,
+    Agpr,
+    /// Bit 9 says AccVGPR.
+    VgprOrAgpr,
+    /// 9 bits: scalar, constant, or VGPR from 256.
+    Source,
+    /// 9 bits: scalar, constant, or AccVGPR from 256.
+    SourceAgpr,
+    /// 9 bits and bit 9, which says AccVGPR.
+    SourceVgprOrAgpr,
+    /// 9 bits; the half is bit 2 of the modifiers.
+    Source16,
+    /// 9 bits; bit 7 of a VGPR's number is the half.
+    Source16Low,
+    /// 8 bits; the half is in the modifiers.
+    Vgpr16,
+    /// 7 bits and the half in bit 7.
+    Vgpr16Low,
+    /// An SGPR that holds a lane mask of the wave's size.
+    Mask,
+    /// SDWA: 8 bits of a VGPR, or with bit 8 a scalar or constant.
+    Sdwa,
+    /// SDWA compare: bit 7 and an SGPR, or VCC.
+    SdwaMask,
+    /// The second VGPR of a VOPD: its lowest bit is the other than that of the first one.
+    VopdY,
+}
+
+/// How a value is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Print {
+    Plain,
+    Bit,
+    Word,
+    BranchTarget,
+    BitOp3,
+    BLGP,
+    CPol,
+    DPP8,
+    DPPCtrl,
+    DepCtr,
+    Dim,
+    DppBoundCtrl,
+    DppFI,
+    Endpgm,
+    ExpTgt,
+    FORMAT,
+    FP64ImmOperand,
+    FlatOffset,
+    GPRIdxMode,
+    Hwreg,
+    IndexKey16bit,
+    IndexKey32bit,
+    IndexKey8bit,
+    InterpAttr,
+    InterpAttrChan,
+    InterpSlot,
+    MatrixAFMT,
+    MatrixAScale,
+    MatrixAScaleFmt,
+    MatrixBFMT,
+    MatrixBScale,
+    MatrixBScaleFmt,
+    NegHi,
+    NegLo,
+    OModSI,
+    Offset,
+    OpSel,
+    OpSelHi,
+    R128A16,
+    SDWADstSel,
+    SDWADstUnused,
+    SDWASrc0Sel,
+    SDWASrc1Sel,
+    SDelayALU,
+    SMEMOffset,
+    SWaitCnt,
+    SendMsg,
+    Swizzle,
+    U16ImmOperand,
+    U32ImmOperand,
+}
+
+/// Type of an operand.
+#[derive(Debug)]
+pub struct Type {
+    /// What it is.
+    pub kind: Kind,
+    pub(crate) reading: Reading,
+    pub(crate) print: Print,
+    /// How inline constants and literals are read; `None` where it takes none.
+    pub fmt: Option<Fmt>,
+    /// Width in bits.
+    pub bits: u16,
+    /// Registers must be multiples of this.
+    pub align: u8,
+    /// Takes scalar registers.
+    pub scalar: bool,
+    /// Takes inline constants.
+    pub inline: bool,
+    /// Takes a literal.
+    pub literal: bool,
+    /// LLVM's register class, or empty.
+    pub class: &'static str,
+    pub(crate) word: &'static str,
+}
+
+/// An operand of a row.
+#[derive(Clone, Copy, Debug)]
+pub struct OperandInfo {
+    /// Its name.
+    pub name: Name,
+    /// Written, not read.
+    pub dst: bool,
+    /// Its type.
+    pub ty: &'static Type,
+}
+
+/// Runs of bits: lowest bit in the word, width, lowest bit of the value.
+pub(crate) type Segments = &'static [(u8, u8, u8)];
+
+/// Where the fields of an encoding lie.
+#[derive(Debug)]
+pub struct Layout {
+    /// Bits that are neither fixed nor in a field.
+    pub free: u128,
+    pub(crate) fields: &'static [(Name, Segments)],
+}
+
+impl Layout {
+    /// Names of the fields.
+    pub fn names(&self) -> impl Iterator<Item = Name> {
+        self.fields.iter().map(|f| f.0)
+    }
+
+    pub(crate) fn segments(&self, name: Name) -> Option<Segments> {
+        self.fields.iter().find(|f| f.0 == name).map(|f| f.1)
+    }
+}
+
+/// One item of a print program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PrintItem {
+    Op(Name),
+    Word(&'static str),
+    Comma,
+    Space,
+    Open,
+    Close,
+    Half,
+}
+
+/// What many rows have in common.
+#[derive(Debug)]
+pub(crate) struct Attr {
+    pub(crate) format: Format,
+    pub(crate) bits: u16,
+    pub(crate) mask: u128,
+    pub(crate) prefix: Option<u16>,
+    pub(crate) tied: &'static [(Name, Name)],
+    pub(crate) defs: u8,
+    pub(crate) uses: u8,
+    pub(crate) flags: u64,
+    pub(crate) prio: u8,
+    pub(crate) fill: u128,
+    pub(crate) need: &'static [(Name, &'static [u32])],
+    pub(crate) sets: u8,
+    pub(crate) alternate: bool,
+}
+
+/// A register that instructions read or write without naming it.
+#[allow(missing_docs)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Implicit {
+    Scc,
+    Vcc,
+    Exec,
+    M0,
+    Mode,
+    FlatScratch,
+    AsyncCount,
+    TensorCount,
+}
+
+impl Implicit {
+    /// Every one, in the order of the table's bits.
+    pub const ALL: [Implicit; 8] = [
+        Implicit::Scc,
+        Implicit::Vcc,
+        Implicit::Exec,
+        Implicit::M0,
+        Implicit::Mode,
+        Implicit::FlatScratch,
+        Implicit::AsyncCount,
+        Implicit::TensorCount,
+    ];
+}
+
+/// One form of one instruction.
+pub struct Row {
+    /// The target whose table it is in.
+    pub target: Target,
+    /// LLVM's record name, unique in the table.
+    pub record: &'static str,
+    /// The mnemonic as printed, encoding suffix included; both halves of a VOPD.
+    pub mnemonic: &'static str,
+    /// The operation; of a VOPD the first.
+    pub op: Op,
+    /// The second operation of a VOPD.
+    pub op_y: Option<Op>,
+    /// The encoding.
+    pub format: Format,
+    /// The opcode; of a VOPD both, the first in the upper bits; of a VOP3PX that of the second half.
+    pub opcode: u16,
+    /// VOP3PX: opcode of the first half.
+    pub prefix_opcode: Option<u16>,
+    /// Size in bits without a trailing literal or NSA addresses.
+    pub bits: u16,
+    /// The fixed bits.
+    pub mask: u128,
+    /// Their value.
+    pub value: u128,
+    /// Bits outside mask and fields that an assembler sets all the same.
+    pub fill: u128,
+    /// Where the fields are.
+    pub layout: &'static Layout,
+    /// The operands, destinations first.
+    pub operands: &'static [OperandInfo],
+    /// Pairs of operands that are the same register.
+    pub tied: &'static [(Name, Name)],
+    /// LLVM decodes this form and never makes it.
+    pub alternate: bool,
+    pub(crate) print: &'static [PrintItem],
+    pub(crate) need: &'static [(Name, &'static [u32])],
+    pub(crate) places: Vec<Place>,
+    pub(crate) fixed_literal: Option<Segments>,
+    defs: u8,
+    uses: u8,
+    flags: u64,
+    prio: u8,
+    sets: u8,
+}
+
+/// Where the bits of an operand are: its own field, or that of the operand it is tied to.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Place {
+    pub(crate) field: Option<Segments>,
+    /// Modifiers and the bit of them that says which half of a VGPR is meant.
+    pub(crate) half: Option<(Segments, u8)>,
+}
+
+impl Place {
+    fn find(o: &OperandInfo, layout: &'static Layout, tied: &[(Name, Name)]) -> Place {
+        let partner = || {
+            tied.iter().find_map(|&(a, b)| {
+                let other = if a == o.name {
+                    b
+                } else if b == o.name {
+                    a
+                } else {
+                    return None;
+                };
+                layout.segments(other)
+            })
+        };
+        let half = match o.ty.reading {
+            Reading::Source16 | Reading::Vgpr16 => {
+                let (mods, bit) = match o.name {
+                    Name::src0 => (Name::src0_modifiers, 2),
+                    Name::src1 => (Name::src1_modifiers, 2),
+                    Name::src2 => (Name::src2_modifiers, 2),
+                    _ => (Name::src0_modifiers, 3),
+                };
+                layout.segments(mods).map(|s| (s, bit))
+            }
+            _ => None,
+        };
+        Place {
+            field: layout.segments(o.name).or_else(partner),
+            half,
+        }
+    }
+}
+
+impl Row {
+    fn new(target: Target, r: &Raw) -> Row {
+        let a = &shared::ATTRS[r.9 as usize];
+        let layout = &shared::LAYOUTS[r.6 as usize];
+        let operands = shared::OPERANDS[r.7 as usize];
+        let fixed_literal = operands
+            .iter()
+            .filter(|o| matches!(o.ty.fmt, Some(Fmt::Kimm16 | Fmt::Kimm32 | Fmt::Kimm64)))
+            .find_map(|o| layout.segments(o.name));
+        Row {
+            places: operands
+                .iter()
+                .map(|o| Place::find(o, layout, a.tied))
+                .collect(),
+            fixed_literal,
+            target,
+            record: r.0,
+            mnemonic: r.1,
+            op: Op::ALL[r.2 as usize],
+            op_y: (r.3 != NONE).then(|| Op::ALL[r.3 as usize]),
+            format: a.format,
+            opcode: r.4,
+            prefix_opcode: a.prefix,
+            bits: a.bits,
+            mask: a.mask,
+            value: r.5,
+            fill: a.fill,
+            layout,
+            operands,
+            tied: a.tied,
+            alternate: a.alternate,
+            print: shared::PRINTS[r.8 as usize],
+            need: a.need,
+            defs: a.defs,
+            uses: a.uses,
+            flags: a.flags,
+            prio: a.prio,
+            sets: a.sets,
+        }
+    }
+
+    /// Does the instruction have this property?
+    pub fn has_flag(&self, flag: Flag) -> bool {
+        self.flags >> flag as u8 & 1 == 1
+    }
+
+    /// Registers that it writes besides its operands.
+    pub fn implicit_writes(&self) -> impl Iterator<Item = Implicit> {
+        let bits = self.defs;
+        Implicit::ALL
+            .into_iter()
+            .filter(move |&i| bits >> i as u8 & 1 == 1)
+    }
+
+    /// Registers that it reads besides its operands.
+    pub fn implicit_reads(&self) -> impl Iterator<Item = Implicit> {
+        let bits = self.uses;
+        Implicit::ALL
+            .into_iter()
+            .filter(move |&i| bits >> i as u8 & 1 == 1)
+    }
+
+    /// The operand of that name.
+    pub fn operand(&self, name: Name) -> Option<&'static OperandInfo> {
+        self.operands.iter().find(|o| o.name == name)
+    }
+
+    /// Is the row part of this feature set?
+    pub fn in_set(&self, set: FeatureSet) -> bool {
+        match self.target.known_set(set) {
+            // A row of one set only is for what is new there; one of the default set and `true16` is for wave32.
+            FeatureSet::True16Wave64 => matches!(self.sets, 2 | 4 | 7),
+            set => self.sets >> set as u8 & 1 == 1,
+        }
+    }
+
+    fn fits(&self, word: u128) -> bool {
+        word & self.mask == self.value
+            && self.need.iter().all(|(n, values)| {
+                self.layout
+                    .segments(*n)
+                    .is_some_and(|s| values.contains(&(extract(word, s) as u32)))
+            })
+    }
+}
+
+impl fmt::Debug for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Row({} {} {})", self.target, self.record, self.mnemonic)
+    }
+}
+
+/// The bits of a field.
+pub(crate) fn extract(word: u128, segments: Segments) -> u64 {
+    segments.iter().fold(0, |v, &(low, width, at)| {
+        v | ((word >> low) as u64 & (u64::MAX >> (64 - width))) << at
+    })
+}
+
+/// Buckets of rows by the upper nine bits of the first word, then by the eight bits
+/// among the others that tell the rows of the bucket apart best.
+struct Index {
+    buckets: Vec<Bucket>,
+    lists: Vec<u16>,
+}
+
+enum Bucket {
+    One(u32, u32),
+    Split { shift: u32, parts: Vec<(u32, u32)> },
+}
+
+const TOP_SHIFT: u32 = 23;
+
+impl Index {
+    fn build(rows: &[Row], set: FeatureSet) -> Index {
+        let mut order: Vec<u16> = (0..rows.len())
+            .filter(|&i| rows[i].in_set(set))
+            .map(|i| i as u16)
+            .collect();
+        // The decoding rule: most bits, lowest priority number, most fixed bits.
+        order.sort_by_key(|&i| {
+            let r = &rows[i as usize];
+            (u16::MAX - r.bits, r.prio, 128 - r.mask.count_ones())
+        });
+        let mut tops = vec![Vec::new(); 1 << (32 - TOP_SHIFT)];
+        for &i in &order {
+            let r = &rows[i as usize];
+            let (m, v) = (r.mask as u32 >> TOP_SHIFT, r.value as u32 >> TOP_SHIFT);
+            for (k, t) in tops.iter_mut().enumerate() {
+                if k as u32 & m == v {
+                    t.push(i);
+                }
+            }
+        }
+        let mut index = Index {
+            buckets: Vec::new(),
+            lists: Vec::new(),
+        };
+        for top in &tops {
+            if top.len() <= 4 {
+                let run = index.add(top);
+                index.buckets.push(Bucket::One(run.0, run.1));
+                continue;
+            }
+            let split = |shift: u32| {
+                let mut parts = vec![Vec::new(); 256];
+                for &i in top {
+                    let r = &rows[i as usize];
+                    let (m, v) = (
+                        (r.mask as u32 >> shift) & 255,
+                        (r.value as u32 >> shift) & 255,
+                    );
+                    for (k, p) in parts.iter_mut().enumerate() {
+                        if k as u32 & m == v {
+                            p.push(i);
+                        }
+                    }
+                }
+                parts
+            };
+            let cost = |parts: &[Vec<u16>]| parts.iter().map(|p| p.len() * p.len()).sum::<usize>();
+            let shift = (0..=15).min_by_key(|&s| cost(&split(s))).unwrap_or(0);
+            let parts = split(shift).iter().map(|p| index.add(p)).collect();
+            index.buckets.push(Bucket::Split { shift, parts });
+        }
+        index
+    }
+
+    fn add(&mut self, list: &[u16]) -> (u32, u32) {
+        let start = self.lists.len() as u32;
+        self.lists.extend(list);
+        (start, self.lists.len() as u32)
+    }
+
+    fn candidates(&self, word: u32) -> &[u16] {
+        let (a, b) = match &self.buckets[(word >> TOP_SHIFT) as usize] {
+            Bucket::One(a, b) => (*a, *b),
+            Bucket::Split { shift, parts } => parts[(word >> shift & 255) as usize],
+        };
+        &self.lists[a as usize..b as usize]
+    }
+}
+
+/// The instruction table of one target.
+pub struct Table {
+    rows: Vec<Row>,
+    indices: [Index; 4],
+}
+
+impl Table {
+    pub(crate) fn build(target: Target) -> Table {
+        let raw: &[Raw] = match target {
+            Target::Gfx908 => &generated::gfx908::ROWS,
+            Target::Gfx90a => &generated::gfx90a::ROWS,
+            Target::Gfx942 => &generated::gfx942::ROWS,
+            Target::Gfx950 => &generated::gfx950::ROWS,
+            Target::Gfx1030 => &generated::gfx1030::ROWS,
+            Target::Gfx1100 => &generated::gfx1100::ROWS,
+            Target::Gfx1151 => &generated::gfx1151::ROWS,
+            Target::Gfx1201 => &generated::gfx1201::ROWS,
+            Target::Gfx1250 => &generated::gfx1250::ROWS,
+        };
+        let rows: Vec<Row> = raw.iter().map(|r| Row::new(target, r)).collect();
+        let indices = FeatureSet::ALL.map(|s| Index::build(&rows, s));
+        Table { rows, indices }
+    }
+
+    /// Every row.
+    pub fn rows(&self) -> &[Row] {
+        &self.rows
+    }
+
+    /// The row of an instruction whose first `size` bytes are in `word`, or none.
+    pub(crate) fn find(&self, set: FeatureSet, word: u128, size: usize) -> Option<&Row> {
+        self.indices[set as usize]
+            .candidates(word as u32)
+            .iter()
+            .map(|&i| &self.rows[i as usize])
+            .find(|r| r.bits as usize <= size * 8 && r.fits(word))
+    }
+}
+
+impl Op {
+    /// The mnemonic without encoding suffix.
+    pub fn name(self) -> &'static str {
+        Self::NAMES[self as usize]
+    }
+
+    /// The operation of that mnemonic (without encoding suffix).
+    pub fn from_name(name: &str) -> Option<Op> {
+        Self::NAMES.binary_search(&name).ok().map(|i| Self::ALL[i])
+    }
+}
+
+macro_rules! named {
+    ($($ty:ident),*) => {$(
+        impl fmt::Debug for $ty {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(Self::NAMES[*self as usize])
+            }
+        }
+
+        impl fmt::Display for $ty {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(Self::NAMES[*self as usize])
+            }
+        }
+    )*};
+}
+
+named!(Op, Format, Name, Flag);
