@@ -97,12 +97,17 @@ impl Lowering {
         }
     }
 
-    /// A source operand. NULL is the constant zero.
-    pub fn source(&self, inst: &Inst, name: Name) -> Option<Operand> {
-        Some(match self.resolve(inst.operand(name)?) {
+    /// Resolves a source. NULL is the constant zero.
+    pub fn resolve_source(&self, operand: Coded) -> Operand {
+        match self.resolve(operand) {
             Operand::Scalar(n) if usize::from(n) == scalar::NULL => Operand::Const(0),
             other => other,
-        })
+        }
+    }
+
+    /// The source operand of that name.
+    pub fn source(&self, inst: &Inst, name: Name) -> Option<Operand> {
+        Some(self.resolve_source(inst.operand(name)?))
     }
 
     /// A scalar destination. NULL is a sink.

@@ -2,7 +2,7 @@
 //! Records are made once for a block of code and shared by all waves that run it.
 
 use rocjitsu_isa::{Inst, Special};
-use rocjitsu_lanes::kernel::{Args, Kernel};
+use rocjitsu_lanes::kernel::{Args, Aux, Kernel};
 
 use crate::wave::{Cx, Wave, scalar};
 
@@ -132,7 +132,7 @@ pub struct Record {
     /// Mask operand.
     pub mask: Operand,
     /// [`Args::aux`] of lane operations.
-    pub aux: u32,
+    pub aux: Aux,
     /// A number the handler needs: an offset, an immediate.
     pub imm: i64,
     /// Another one.
@@ -173,7 +173,7 @@ impl Record {
             src: [Operand::None; 4],
             dst2: Operand::None,
             mask: Operand::None,
-            aux: 0,
+            aux: Aux(0),
             imm: 0,
             imm2: 0,
             step: Step::Handler,

@@ -1,7 +1,7 @@
 //! The run loop: a wave's instructions one after the other, until it waits, ends or has had its turn.
 
 use rocjitsu_lanes::Backend;
-use rocjitsu_lanes::kernel::{Args, Src};
+use rocjitsu_lanes::kernel::{Args, Aux, Src};
 use rocjitsu_lanes::vector::{Lanes, Scalar};
 
 use crate::code::CodeView;
@@ -65,7 +65,7 @@ fn run_loop<L: Lanes>(cx: &mut Cx<'_, '_>, code: &mut CodeView<'_>, quantum: u64
         chunks: cx.wave.lanes / 16,
         keep: 0,
         dst_shift: 0,
-        aux: 0,
+        aux: Aux(0),
     };
     loop {
         let state = State::of(cx.wave);

@@ -48,8 +48,8 @@ pub struct Args {
     pub keep: u32,
     /// Left shift of a 16-bit result: 0 or 16.
     pub dst_shift: u32,
-    /// Whatever else the operation takes (MODE bits, an immediate).
-    pub aux: u32,
+    /// Whatever else the operation takes.
+    pub aux: Aux,
 }
 
 /// A kernel for one operation and back end.
@@ -63,6 +63,8 @@ pub type Kernel = unsafe fn(&mut Args);
 pub trait Port {
     /// What the operation sees.
     type Val<L: Lanes>: Copy;
+    /// Its type, for modifiers.
+    const KIND: Kind;
 }
 /// A source operand.
 pub trait Input: Port {
@@ -71,13 +73,9 @@ pub trait Input: Port {
     /// # Safety
     /// As for [`Kernel`].
     unsafe fn load<L: Lanes>(args: &Args, slot: usize, chunk: usize) -> Self::Val<L>;
-    /// Whether the operand takes a place among `Args::src` (a mask does not).
-    const SLOTS: usize = 1;
 }
 /// A result.
 pub trait Output: Port {
-    /// What the result is, for clamp and output modifiers.
-    const KIND: Kind;
     /// Writes group `chunk`.
     ///
     /// # Safety
@@ -117,7 +115,10 @@ macro_rules! word_port {
         $(#[$doc])*
         #[derive(Debug)]
         pub enum $name {}
-        impl Port for $name { type Val<L: Lanes> = L::V; }
+        impl Port for $name {
+            type Val<L: Lanes> = L::V;
+            const KIND: Kind = Kind::$name;
+        }
         impl Input for $name {
             #[inline(always)]
             unsafe fn load<L: Lanes>(args: &Args, slot: usize, chunk: usize) -> L::V {
@@ -127,7 +128,6 @@ macro_rules! word_port {
             }
         }
         impl Output for $name {
-            const KIND: Kind = Kind::$name;
             #[inline(always)]
             unsafe fn store<L: Lanes>(args: &mut Args, chunk: usize, value: L::V) {
                 let m = L::mask((args.exec >> (chunk * WIDTH)) as u16);
@@ -159,7 +159,10 @@ macro_rules! wide_port {
         $(#[$doc])*
         #[derive(Debug)]
         pub enum $name {}
-        impl Port for $name { type Val<L: Lanes> = L::W; }
+        impl Port for $name {
+            type Val<L: Lanes> = L::W;
+            const KIND: Kind = Kind::$name;
+        }
         impl Input for $name {
             #[inline(always)]
             unsafe fn load<L: Lanes>(args: &Args, slot: usize, chunk: usize) -> L::W {
@@ -169,7 +172,6 @@ macro_rules! wide_port {
             }
         }
         impl Output for $name {
-            const KIND: Kind = Kind::$name;
             #[inline(always)]
             unsafe fn store<L: Lanes>(args: &mut Args, chunk: usize, value: L::W) {
                 let m = L::mask((args.exec >> (chunk * WIDTH)) as u16);
@@ -198,7 +200,10 @@ macro_rules! half_port {
         /// The operation sees it in the low half of a lane, the high half being zero.
         #[derive(Debug)]
         pub enum $name {}
-        impl Port for $name { type Val<L: Lanes> = L::V; }
+        impl Port for $name {
+            type Val<L: Lanes> = L::V;
+            const KIND: Kind = Kind::$name;
+        }
         impl Input for $name {
             #[inline(always)]
             unsafe fn load<L: Lanes>(args: &Args, slot: usize, chunk: usize) -> L::V {
@@ -209,7 +214,6 @@ macro_rules! half_port {
             }
         }
         impl Output for $name {
-            const KIND: Kind = Kind::$name;
             #[inline(always)]
             unsafe fn store<L: Lanes>(args: &mut Args, chunk: usize, value: L::V) {
                 let m = L::mask((args.exec >> (chunk * WIDTH)) as u16);
@@ -238,16 +242,15 @@ half_port!(
 pub enum Mask {}
 impl Port for Mask {
     type Val<L: Lanes> = L::M;
+    const KIND: Kind = Kind::Mask;
 }
 impl Input for Mask {
-    const SLOTS: usize = 0;
     #[inline(always)]
     unsafe fn load<L: Lanes>(args: &Args, _slot: usize, chunk: usize) -> L::M {
         L::mask((args.mask_in >> (chunk * WIDTH)) as u16)
     }
 }
 impl Output for Mask {
-    const KIND: Kind = Kind::Mask;
     #[inline(always)]
     unsafe fn store<L: Lanes>(args: &mut Args, chunk: usize, value: L::M) {
         args.mask_out |= u64::from(L::bits(value)) << (chunk * WIDTH) & args.exec;
@@ -258,8 +261,8 @@ impl Output for Mask {
 pub trait Inputs {
     /// What the operation sees.
     type Vals<L: Lanes>: Copy;
-    /// Whether one of them is a mask.
-    const TAKES_MASK: bool;
+    /// Their types in order, [`Kind::Mask`] among them.
+    const KINDS: &'static [Kind];
     /// Reads group `chunk` of every source.
     ///
     /// # Safety
@@ -270,7 +273,7 @@ macro_rules! inputs {
     ($($p:ident $slot:expr),*) => {
         impl<$($p: Input),*> Inputs for ($($p,)*) {
             type Vals<L: Lanes> = ($($p::Val<L>,)*);
-            const TAKES_MASK: bool = $($p::SLOTS == 0)||*;
+            const KINDS: &'static [Kind] = &[$($p::KIND),*];
             #[inline(always)]
             unsafe fn load<L: Lanes>(args: &Args, chunk: usize) -> Self::Vals<L> {
                 // SAFETY: the caller's pointers reach this group.
@@ -278,6 +281,12 @@ macro_rules! inputs {
             }
         }
     };
+}
+impl Inputs for () {
+    type Vals<L: Lanes> = ();
+    const KINDS: &'static [Kind] = &[];
+    #[inline(always)]
+    unsafe fn load<L: Lanes>(_: &Args, _: usize) {}
 }
 inputs!(A 0);
 inputs!(A 0, B 1);
@@ -329,11 +338,58 @@ pub trait Op: 'static {
     type In: Inputs;
     /// Its results.
     type Out: Outputs;
-    /// Computes 16 lanes. `aux` is [`Args::aux`].
-    fn eval<L: Lanes>(
-        aux: u32,
-        inputs: <Self::In as Inputs>::Vals<L>,
-    ) -> <Self::Out as Outputs>::Vals<L>;
+    /// Whether [`Op::eval_modal`] differs from [`Op::eval`].
+    const HAS_MODAL: bool = false;
+    /// Computes 16 lanes in the default float mode: round to nearest even.
+    fn eval<L: Lanes>(aux: Aux, inputs: <Self::In as Inputs>::Vals<L>) -> <Self::Out as Outputs>::Vals<L>;
+    /// Computes 16 lanes in the float mode that `aux` holds.
+    #[inline(always)]
+    fn eval_modal<L: Lanes>(aux: Aux, inputs: <Self::In as Inputs>::Vals<L>) -> <Self::Out as Outputs>::Vals<L> {
+        Self::eval::<L>(aux, inputs)
+    }
+}
+
+/// What an operation is told besides its sources.
+///
+/// Bits 7:0 MODE.FP_ROUND and FP_DENORM as the MODE register has them; 8 DX10_CLAMP; 9 IEEE;
+/// 10 FP16_OVFL; 11 the clamp modifier (for integer saturation); 31:16 an immediate of the operation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Aux(pub u32);
+
+impl Aux {
+    /// The clamp modifier.
+    pub const CLAMP: u32 = 1 << 11;
+
+    /// MODE bits 7:0: FP_ROUND and FP_DENORM.
+    #[inline(always)]
+    pub fn float_mode(self) -> u32 {
+        self.0 & 0xff
+    }
+    /// MODE.DX10_CLAMP.
+    #[inline(always)]
+    pub fn dx10_clamp(self) -> bool {
+        self.0 >> 8 & 1 != 0
+    }
+    /// MODE.IEEE.
+    #[inline(always)]
+    pub fn ieee(self) -> bool {
+        self.0 >> 9 & 1 != 0
+    }
+    /// MODE.FP16_OVFL.
+    #[inline(always)]
+    pub fn fp16_ovfl(self) -> bool {
+        self.0 >> 10 & 1 != 0
+    }
+    /// The clamp modifier of an integer operation.
+    #[inline(always)]
+    pub fn clamp(self) -> bool {
+        self.0 & Self::CLAMP != 0
+    }
+    /// An immediate of the operation (byte select, truth table, halves ...).
+    #[inline(always)]
+    pub fn immediate(self) -> u32 {
+        self.0 >> 16
+    }
 }
 
 #[inline(always)]
@@ -349,6 +405,17 @@ unsafe fn drive<L: Lanes, O: Op>(args: &mut Args) {
     }
 }
 
+unsafe fn modal<O: Op>(args: &mut Args) {
+    args.mask_out = 0;
+    for chunk in 0..args.chunks as usize {
+        // SAFETY: the caller's pointers reach `chunks` groups.
+        unsafe {
+            let inputs = O::In::load::<Scalar>(args, chunk);
+            let outputs = O::eval_modal::<Scalar>(args.aux, inputs);
+            O::Out::store::<Scalar>(args, chunk, outputs);
+        }
+    }
+}
 unsafe fn scalar<O: Op>(args: &mut Args) {
     // SAFETY: the contract of `Kernel`.
     unsafe { drive::<Scalar, O>(args) }
@@ -372,10 +439,13 @@ unsafe fn avx512<O: Op>(args: &mut Args) {
 #[derive(Clone, Copy, Debug)]
 pub struct KernelSet {
     kernels: [Kernel; 3],
+    /// The kernel for float modes other than the default; `None` if they change nothing beyond the
+    /// flushing that the caller does on sources and result.
+    pub modal: Option<Kernel>,
     /// Kind of the register result; [`Kind::Mask`] if the only result is a mask.
     pub out: Kind,
-    /// Whether [`Args::mask_in`] is read.
-    pub takes_mask: bool,
+    /// Types of the sources in order; [`Kind::Mask`] stands for [`Args::mask_in`].
+    pub inputs: &'static [Kind],
     /// Whether [`Args::mask_out`] is written.
     pub gives_mask: bool,
 }
@@ -389,8 +459,9 @@ impl KernelSet {
         let kernels: [Kernel; 3] = [scalar::<O>; 3];
         KernelSet {
             kernels,
+            modal: if O::HAS_MODAL { Some(modal::<O>) } else { None },
             out: <O::Out as Outputs>::KIND,
-            takes_mask: <O::In as Inputs>::TAKES_MASK,
+            inputs: <O::In as Inputs>::KINDS,
             gives_mask: <O::Out as Outputs>::GIVES_MASK,
         }
     }

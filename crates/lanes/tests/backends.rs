@@ -2,7 +2,7 @@
 //! Inputs mix edge values (NaNs of both kinds, infinities, subnormals, halves of ulps) with random bits.
 
 use rocjitsu_lanes::Backend;
-use rocjitsu_lanes::kernel::{Args, B32, B64, Inputs, KernelSet, Mask, Op, Outputs, Src};
+use rocjitsu_lanes::kernel::{Args, Aux, B32, B64, Inputs, KernelSet, Mask, Op, Outputs, Src};
 use rocjitsu_lanes::vector::Lanes;
 
 const LANES: usize = 64;
@@ -82,7 +82,7 @@ fn run(
         chunks: 4,
         keep: 0,
         dst_shift: 0,
-        aux: 0,
+        aux: Aux(0),
     };
     // SAFETY: the rows have 64 words and the back end is one that the host supports.
     unsafe { set.get(backend)(&mut args) };
@@ -132,7 +132,7 @@ macro_rules! operations {
             type In = ($($in,)*);
             type Out = ($out,);
             #[inline(always)]
-            fn eval<L: Lanes>(_: u32, i: <Self::In as Inputs>::Vals<L>) -> <Self::Out as Outputs>::Vals<L> {
+            fn eval<L: Lanes>(_: Aux, i: <Self::In as Inputs>::Vals<L>) -> <Self::Out as Outputs>::Vals<L> {
                 operations!(@call L $name i $($in)*)
             }
         })*

@@ -1,0 +1,211 @@
+//! Modifiers of lane operations: negation, absolute value, halves, DPP, SDWA.
+//! Read from the instruction once; applied by `general`.
+
+use rocjitsu_isa::{Format, Inst, Name};
+use rocjitsu_lanes::kernel::Kind;
+
+use crate::record::Operand;
+
+/// Modifiers of one source.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SourceMods {
+    /// Negate (packed: the low half).
+    pub neg: bool,
+    /// Absolute value, before negation.
+    pub abs: bool,
+    /// Negate the high half of a packed source, or the high element of a packed f32 pair.
+    pub neg_hi: bool,
+    /// Right shift that brings a 16-bit source into the low half: 0 or 16.
+    pub shift: u32,
+    /// Packed: which half (or register) the low result takes.
+    pub low_from_high: bool,
+    /// Packed: whether the high result takes the low half.
+    pub high_from_low: bool,
+    /// The low result takes the high half and so on only if this is a packed source.
+    pub packed: bool,
+}
+
+impl SourceMods {
+    /// Whether the source differs from its register.
+    pub fn changes(&self) -> bool {
+        self.neg || self.abs || self.neg_hi || self.low_from_high || self.high_from_low
+    }
+}
+
+/// Reads the modifiers of source `index` of the instruction.
+pub fn source(
+    inst: &Inst,
+    name: Name,
+    index: usize,
+    kind: Kind,
+    coded: rocjitsu_isa::Operand,
+    operand: &Operand,
+) -> SourceMods {
+    let bits = inst.field(name).unwrap_or(0);
+    let packed = matches!(kind, Kind::PkB16 | Kind::PkF16 | Kind::PkBf16);
+    let is_packed_format =
+        matches!(inst.format(), Format::VOP3P | Format::VOP3P_DPP16 | Format::VOP3P_DPP8);
+    let mut mods = SourceMods { packed, ..SourceMods::default() };
+    if packed && is_packed_format {
+        mods.neg = bits & 1 != 0;
+        mods.neg_hi = bits & 2 != 0;
+        mods.low_from_high = bits & 4 != 0;
+        mods.high_from_low = bits & 8 == 0;
+        return mods;
+    }
+    let float = matches!(kind, Kind::F32 | Kind::F64 | Kind::F16 | Kind::Bf16 | Kind::PkF16 | Kind::PkBf16);
+    // v_cndmask has float modifiers although it moves bits.
+    let float = float || (inst.row().operand(name).is_some_and(|o| o.ty.kind == rocjitsu_isa::Kind::FloatMods));
+    if float {
+        mods.neg = bits & 1 != 0;
+        mods.abs = bits & 2 != 0;
+    }
+    let half = matches!(kind, Kind::B16 | Kind::F16 | Kind::Bf16);
+    if half {
+        let high = match coded {
+            rocjitsu_isa::Operand::Vgpr16 { high, .. } => high,
+            _ => {
+                inst.field(name).map_or_else(
+                    || inst.field(Name::op_sel).unwrap_or(0) >> index & 1 != 0,
+                    |b| b & 4 != 0,
+                )
+            }
+        };
+        if high && !matches!(operand, Operand::Const(_)) {
+            mods.shift = 16;
+        }
+    }
+    mods
+}
+
+/// Data parallel primitives: where each lane of source 0 comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dpp {
+    /// The pattern.
+    pub pattern: DppPattern,
+    /// Rows of 16 lanes that are written.
+    pub row_mask: u8,
+    /// Banks of 4 lanes in each row that are written.
+    pub bank_mask: u8,
+    /// A source lane outside the row (or disabled) gives zero instead of leaving the lane unwritten.
+    pub bound_ctrl: bool,
+    /// Disabled lanes are read all the same.
+    pub fetch_inactive: bool,
+}
+
+/// The pattern of a [`Dpp`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DppPattern {
+    /// `dpp_ctrl` of DPP16.
+    Ctrl(u16),
+    /// Eight 3-bit selectors, for each group of 8 lanes.
+    Dpp8(u32),
+}
+
+/// The DPP fields of an instruction, if it has them.
+pub fn dpp(inst: &Inst) -> Option<Dpp> {
+    if let Some(selectors) = inst.field(Name::dpp8) {
+        return Some(Dpp {
+            pattern: DppPattern::Dpp8(selectors),
+            row_mask: 0xf,
+            bank_mask: 0xf,
+            // A disabled lane of a DPP8 source gives zero unless FI is set.
+            bound_ctrl: true,
+            fetch_inactive: inst.field(Name::fi) == Some(0xea),
+        });
+    }
+    Some(Dpp {
+        pattern: DppPattern::Ctrl(inst.field(Name::dpp_ctrl)? as u16),
+        row_mask: inst.field(Name::row_mask).unwrap_or(0xf) as u8,
+        bank_mask: inst.field(Name::bank_mask).unwrap_or(0xf) as u8,
+        bound_ctrl: inst.field(Name::bound_ctrl).unwrap_or(0) != 0,
+        fetch_inactive: inst.field(Name::fi).unwrap_or(0) != 0,
+    })
+}
+
+impl Dpp {
+    /// Lane that lane `lane` of a wave of `lanes` reads, or `None` if it lies outside what the pattern
+    /// reaches. Manuals: "DPP_CTRL values".
+    pub fn source_lane(&self, lane: u32, lanes: u32) -> Option<u32> {
+        let row = lane & !15;
+        let at = lane & 15;
+        let in_row = |l: i32| (0..16).contains(&l).then_some(row + l as u32);
+        let ctrl = match self.pattern {
+            DppPattern::Dpp8(selectors) => return Some(lane & !7 | selectors >> (3 * (lane & 7)) & 7),
+            DppPattern::Ctrl(ctrl) => u32::from(ctrl),
+        };
+        let n = ctrl & 15;
+        match ctrl {
+            // quad_perm
+            0x000..=0x0ff => Some(lane & !3 | ctrl >> (2 * (lane & 3)) & 3),
+            // row_shl: lane reads from a higher one
+            0x101..=0x10f => in_row(at as i32 + n as i32),
+            // row_shr
+            0x111..=0x11f => in_row(at as i32 - n as i32),
+            // row_ror
+            0x121..=0x12f => Some(row + ((at + 16 - n) & 15)),
+            // wave_shl:1, wave_rol:1, wave_shr:1, wave_ror:1 (gfx9)
+            0x130 => (lane + 1 < lanes).then_some(lane + 1),
+            0x134 => Some((lane + 1) % lanes),
+            0x138 => lane.checked_sub(1),
+            0x13c => Some((lane + lanes - 1) % lanes),
+            // row_mirror, row_half_mirror
+            0x140 => Some(row + (15 - at)),
+            0x141 => Some(lane & !7 | (7 - (lane & 7))),
+            // row_bcast:15 and row_bcast:31 (gfx9): the last lane of the row (half) before
+            0x142 => row.checked_sub(1),
+            0x143 => (lane >= 32).then_some(31),
+            // row_newbcast (gfx90a) and row_share (gfx10 on)
+            0x150..=0x15f => Some(row + n),
+            // row_xmask
+            0x160..=0x16f => Some(lane ^ n),
+            _ => None,
+        }
+    }
+}
+
+/// Sub-dword addressing (gfx9): parts of 32-bit registers as operands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sdwa {
+    /// Part of each of the two sources: 0–3 bytes, 4 and 5 words, 6 the dword.
+    pub sel: [u8; 2],
+    /// Sign-extend the part.
+    pub sext: [bool; 2],
+    /// Part of the destination.
+    pub dst_sel: u8,
+    /// What happens to the rest: 0 zero, 1 sign, 2 preserved.
+    pub dst_unused: u8,
+}
+
+impl Sdwa {
+    /// Whether the destination is less than a dword.
+    pub fn selects_result(&self) -> bool {
+        self.dst_sel != 6
+    }
+}
+
+/// The SDWA fields of an instruction, if it has them.
+pub fn sdwa(inst: &Inst) -> Option<Sdwa> {
+    let sel0 = inst.field(Name::src0_sel)?;
+    let sext = |name| {
+        inst.row().operand(name).is_some_and(|o| o.ty.kind == rocjitsu_isa::Kind::IntMods)
+            && inst.field(name).unwrap_or(0) & 1 != 0
+    };
+    Some(Sdwa {
+        sel: [sel0 as u8, inst.field(Name::src1_sel).unwrap_or(6) as u8],
+        sext: [sext(Name::src0_modifiers), sext(Name::src1_modifiers)],
+        dst_sel: inst.field(Name::dst_sel).unwrap_or(6) as u8,
+        dst_unused: inst.field(Name::dst_unused).unwrap_or(0) as u8,
+    })
+}
+
+/// The part `sel` of a word, extended to 32 bits.
+pub fn select_part(word: u32, sel: u8, sext: bool) -> u32 {
+    let (shift, bits) = match sel {
+        0..=3 => (8 * u32::from(sel), 8),
+        4 | 5 => (16 * (u32::from(sel) - 4), 16),
+        _ => return word,
+    };
+    let part = word >> shift & ((1 << bits) - 1);
+    if sext { ((part << (32 - bits)) as i32 >> (32 - bits)) as u32 } else { part }
+}
