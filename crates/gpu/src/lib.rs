@@ -1,1 +1,4 @@
 //! The device: memory, code objects, dispatches, workgroups.
+
+pub mod code_object;
+pub mod memory;
