@@ -200,6 +200,17 @@ pub struct Unit<'a> {
     pub fault: Option<Box<crate::error::Fault>>,
 }
 
+impl<'a> Unit<'a> {
+    /// A worker's state. `backend` must be one that the host supports.
+    ///
+    /// # Panics
+    /// If it is not: the caller chooses from [`Backend::supported`].
+    pub fn new(memory: MemoryPort<'a>, backend: Backend, target: Target) -> Unit<'a> {
+        assert!(backend.is_supported(), "lane back end {backend} on a host without it");
+        Unit { pool: PagePool::default(), memory, backend, target, temp: Temp::new(), fault: None }
+    }
+}
+
 /// Temporary rows, 64 lanes each.
 #[repr(C, align(64))]
 pub struct Temp {
