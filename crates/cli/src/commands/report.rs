@@ -7,7 +7,7 @@ use rocjitsu_config::Gpu;
 use rocjitsu_gpu::memory::Memory;
 use serde_json::{Value, json};
 
-use crate::engine;
+use crate::engine::{self, Engine};
 use crate::launch::Launch;
 use crate::launch::outcome::BufferOutcome;
 use crate::launch::place::Statistics;
@@ -42,6 +42,8 @@ pub fn execute<'a>(
     repeat: u32,
     quiet: bool,
 ) -> Result<Report<'a>> {
+    let backend = engine::backend()?;
+    let engine = Engine::new(gpu, launch.code.target(), backend, memory)?;
     let placed = launch.place(memory)?;
     let groups = launch
         .grid
@@ -55,16 +57,12 @@ pub fn execute<'a>(
         }
         let bar = progress(groups, quiet);
         let advance = |done: u64| bar.set_position(done);
-        let run = engine::run(
-            memory,
-            launch,
-            &placed,
-            &engine::Options {
-                threads,
-                gpu,
-                progress: &advance,
-            },
-        );
+        let options = engine::Options {
+            threads,
+            eager_registers: false,
+            progress: &advance,
+        };
+        let run = engine.run(launch, &placed, &options);
         bar.finish_and_clear();
         runs.push(run?);
     }

@@ -21,11 +21,11 @@ use crate::code_object::KernelDescriptor;
 use crate::memory::Memory;
 
 /// A simulated GPU: its memory and the code it has decoded.
-pub struct Device {
+pub struct Device<'m> {
     target: Target,
     backend: Backend,
     limits: Limits,
-    memory: Memory,
+    memory: &'m Memory,
     code: CodeCache,
 }
 
@@ -166,7 +166,7 @@ pub enum DispatchError {
 
 /// What the workers of one dispatch share.
 struct Shared<'a> {
-    device: &'a Device,
+    device: &'a Device<'a>,
     dispatch: &'a Dispatch,
     options: Options,
     /// Workgroups in x, y, z, partial ones included.
@@ -184,12 +184,12 @@ struct Shared<'a> {
     progress: &'a (dyn Fn(u64, u64) + Sync),
 }
 
-impl Device {
+impl<'m> Device<'m> {
     /// A device of `target` with `memory`, whose lanes are computed by `backend`.
     ///
     /// # Errors
     /// The host lacks the back end.
-    pub fn new(target: Target, backend: Backend, limits: Limits, memory: Memory) -> Result<Device, String> {
+    pub fn new(target: Target, backend: Backend, limits: Limits, memory: &'m Memory) -> Result<Device<'m>, String> {
         if !backend.is_supported() {
             return Err(format!("this host cannot run the lane back end `{backend}`"));
         }
@@ -197,8 +197,8 @@ impl Device {
     }
 
     /// The memory.
-    pub fn memory(&self) -> &Memory {
-        &self.memory
+    pub fn memory(&self) -> &'m Memory {
+        self.memory
     }
 
     /// The target.
@@ -225,7 +225,7 @@ impl Device {
     ) -> Result<Statistics, DispatchError> {
         self.check(dispatch)?;
         let _in_use = self.memory.in_use();
-        self.code.revalidate(&mut MemoryPort::new(&self.memory));
+        self.code.revalidate(&mut MemoryPort::new(self.memory));
         let groups: [u64; 3] = std::array::from_fn(|i| {
             u64::from(dispatch.grid[i]).div_ceil(u64::from(dispatch.workgroup[i]))
         });
@@ -241,7 +241,7 @@ impl Device {
             resident_limit: self.resident_limit(dispatch, waves_per_group),
             failed: AtomicBool::new(false),
             failure: Mutex::new(None),
-            scratch: scratch::Scratch::new(&self.memory, dispatch, waves_per_group),
+            scratch: scratch::Scratch::new(self.memory, dispatch, waves_per_group),
             finished: AtomicU64::new(0),
             progress,
         };
