@@ -42,7 +42,7 @@ pub(crate) fn shape(inst: &Inst) -> Option<Shape> {
     }
     let name = row.op.name();
     let dmask = inst.field(Name::dmask)?;
-    let gather = name.starts_with("image_gather4") || name == "image_msaa_load";
+    let gather = name.starts_with("image_gather4") || name == "image_msaa_load" && row.target.generation() >= 11;
     let set = |n| inst.field(n) == Some(1);
     let mut data = if gather { 4 } else { dmask.count_ones().max(1) };
     if set(Name::d16) {

@@ -103,7 +103,7 @@ impl Inst {
             let v = extract(self.word, s) as u32;
             return Some(match name {
                 // Returning atomics fix the bit that asks for the old value (glc, sc0, TH_ATOMIC_RETURN).
-                Name::cpol if self.row.has_flag(Flag::IsAtomicRet) => v | 1,
+                Name::cpol if self.fixes_return() => v | 1,
                 _ if self.row.operand(name).is_some_and(|o| o.ty.kind == Kind::IntMods) => v & 0xc | v >> 4 & 1,
                 _ => v,
             });
@@ -135,7 +135,7 @@ impl Inst {
             Name::neg_lo => mods(0),
             Name::neg_hi => mods(1),
             Name::a16 => u32::from(self.row.record.contains("_a16_")),
-            Name::cpol => u32::from(self.row.has_flag(Flag::IsAtomicRet)),
+            Name::cpol => u32::from(self.fixes_return()),
             Name::immX => self.literal().unwrap_or(0) as u32,
             _ => 0,
         })
@@ -148,6 +148,12 @@ impl Inst {
             .enumerate()
             .map(|(i, &n)| (self.modifiers(n) >> bit & 1) << i)
             .sum()
+    }
+
+    /// Atomics whose row says that they return have no field for that, but for images.
+    fn fixes_return(&self) -> bool {
+        self.row.has_flag(Flag::IsAtomicRet)
+            && !matches!(self.row.format, Format::MIMG | Format::MIMG_NSA | Format::VIMAGE)
     }
 
     fn modifiers(&self, name: Name) -> u32 {
@@ -214,7 +220,7 @@ impl Inst {
     }
 
     /// Registers of A and B of the f8f6f4 matrix instructions: 256 bits of FP8 or BF8, 192 of FP6 or BF6,
-    /// 128 of FP4 on gfx950; twice that on gfx1250. `None` for other instructions and codes that name no format.
+    /// 128 of FP4 on gfx950; twice that on gfx1250. `None` for other instructions.
     fn matrix_registers(&self, name: Name) -> Option<u32> {
         let kind = match name {
             Name::src0 => self.row.operand(Name::matrix_a_fmt).map_or(Name::cbsz, |_| Name::matrix_a_fmt),
@@ -225,7 +231,8 @@ impl Inst {
             return None;
         }
         let unit = if self.row.target == Target::Gfx950 { 1 } else { 2 };
-        Some(unit * [8, 8, 6, 6, 4].get(self.field(kind)? as usize)?)
+        // Codes without a format read like the widest.
+        Some(unit * [8, 8, 6, 6, 4].get(self.field(kind)? as usize).unwrap_or(&8))
     }
 
     pub(crate) fn operand_at(&self, i: usize) -> Option<Operand> {

@@ -101,7 +101,7 @@ fn scalar(target: Target, code: u32) -> Option<Operand> {
 }
 
 /// Inline constants 0.5 to 1/(2 pi), encodings 240 to 248, in four formats.
-const FLOATS: [(u16, u16, u32, u64); 9] = [
+pub(crate) const FLOATS: [(u16, u16, u32, u64); 9] = [
     (0x3800, 0x3f00, 0x3f00_0000, 0x3fe0_0000_0000_0000),
     (0xb800, 0xbf00, 0xbf00_0000, 0xbfe0_0000_0000_0000),
     (0x3c00, 0x3f80, 0x3f80_0000, 0x3ff0_0000_0000_0000),

@@ -31,6 +31,9 @@ pub(super) fn policy(inst: &Inst, v: u32) -> String {
 fn modern(inst: &Inst, v: u32) -> String {
     let mut out = Vec::new();
     let (th, scope) = (v & 7, v >> 3 & 3);
+    if v & 0x800 != 0 {
+        out.push("scale_offset".into());
+    }
     if th != 0 {
         out.push(format!("th:{}", hint(inst, th, scope)));
     }
@@ -39,9 +42,6 @@ fn modern(inst: &Inst, v: u32) -> String {
     }
     if v & 0x20 != 0 {
         out.push("nv".into());
-    }
-    if v & 0x800 != 0 {
-        out.push("scale_offset".into());
     }
     out.join(" ")
 }
@@ -58,16 +58,17 @@ fn hint(inst: &Inst, th: u32, scope: u32) -> String {
             _ => format!("TH_ATOMIC_{th:#x}"),
         };
     }
-    let store = row.has_flag(Flag::mayStore) && !row.has_flag(Flag::mayLoad);
+    // Copies from LDS to memory count as stores, though they load from LDS.
+    let store = row.has_flag(Flag::mayStore) && (!row.has_flag(Flag::mayLoad) || row.op.name().contains("_store_"));
     let prefix = if store { "TH_STORE_" } else { "TH_LOAD_" };
     let name = match th {
         1 => "NT",
         2 => "HT",
         3 if scope == 3 => "BYPASS",
-        3 if store => "RT_WB",
+        3 if store => "WB",
         3 => "LU",
-        4 => "RT_NT",
-        5 => "NT_RT",
+        4 => "NT_RT",
+        5 => "RT_NT",
         6 => "NT_HT",
         _ if store => "NT_WB",
         _ => return format!("{th:#x}"),

@@ -6,7 +6,9 @@ use crate::target::Target;
 
 /// An immediate without a form of its own: decimal where it could be an inline constant.
 pub(super) fn plain(v: u32, bits: u16) -> String {
-    let _ = bits;
+    if bits == 32 && v as i32 >= -16 && v as i32 <= 64 {
+        return (v as i32).to_string();
+    }
     if v <= 64 { v.to_string() } else { format!("{v:#x}") }
 }
 
@@ -14,6 +16,31 @@ pub(super) fn plain(v: u32, bits: u16) -> String {
 pub(super) fn u16_operand(inst: &Inst, name: Name, v: u32) -> String {
     let _ = (inst, name);
     format!("{:#x}", v & 0xffff)
+}
+
+/// `s_version`: the version in bits 0 to 7, wave size and MDP bits in 13 to 15.
+pub(super) fn version(v: u32) -> String {
+    if v & 0x1f00 != 0 {
+        return format!("{v:#x}");
+    }
+    let mut out = match v & 0xff {
+        0 => "UC_VERSION_GFX7".into(),
+        4 => "UC_VERSION_GFX10".into(),
+        6 => "UC_VERSION_GFX11".into(),
+        9 => "UC_VERSION_GFX12".into(),
+        n => n.to_string(),
+    };
+    let mut flags = 0;
+    for (bit, name) in [(0x2000, "W64"), (0x4000, "W32"), (0x8000, "MDP")] {
+        if v & bit != 0 {
+            if flags > 0 {
+                out = format!("({out})");
+            }
+            out = format!("{out}|UC_VERSION_{name}_BIT");
+            flags += 1;
+        }
+    }
+    out
 }
 
 /// `s_waitcnt`: counters that are not at their maximum, or all if every one is.

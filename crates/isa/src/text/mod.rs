@@ -57,6 +57,7 @@ impl Printer<'_> {
                     }
                     continue;
                 }
+                PrintItem::Open | PrintItem::Close if self.single_address() => continue,
                 PrintItem::Open => {
                     out.push_str(gap);
                     out.push('[');
@@ -85,7 +86,8 @@ impl Printer<'_> {
             };
             skip_suffix = false;
             if !text.is_empty() {
-                out.push_str(gap);
+                // A channel belongs to the attribute before it.
+                out.push_str(if text.starts_with('.') { "" } else { gap });
                 out.push_str(&text);
                 gap = " ";
                 if !late.is_empty() {
@@ -101,17 +103,29 @@ impl Printer<'_> {
         if self.wave64 { "vcc" } else { "vcc_lo" }
     }
 
-    /// VOP2 forms that read VCC name it after the second source.
+    /// VOP2 forms that read VCC name it after the second source, those that write it after the destination.
     fn mask_after(&self, name: Name) -> &'static str {
         let row = self.inst.row();
         let vop2 = matches!(row.format, Format::VOP2 | Format::VOP2_DPP16 | Format::VOP2_DPP8 | Format::VOP2_SDWA);
-        let last = matches!(name, Name::src1 | Name::src1_modifiers);
-        let named = row.print.iter().any(|p| matches!(p, PrintItem::Word("vcc")));
-        match vop2 && last && !named && row.implicit_reads().any(|i| i == Implicit::Vcc) {
+        if !vop2 || row.print.iter().any(|p| matches!(p, PrintItem::Word("vcc"))) {
+            return "";
+        }
+        let here = match name {
+            Name::vdst => row.implicit_writes().any(|i| i == Implicit::Vcc),
+            Name::src1 | Name::src1_modifiers => row.implicit_reads().any(|i| i == Implicit::Vcc),
+            _ => false,
+        };
+        match here {
             true if self.wave64 => ", vcc",
             true => ", vcc_lo",
             false => "",
         }
+    }
+
+    /// gfx12 writes a single address without brackets.
+    fn single_address(&self) -> bool {
+        matches!(self.inst.format(), Format::VIMAGE | Format::VSAMPLE)
+            && crate::image::shape(self.inst).is_some_and(|s| s.address == 1)
     }
 
     /// An address of an image instruction beyond those that it takes.
@@ -148,7 +162,8 @@ impl Printer<'_> {
             Print::BranchTarget => v.to_string(),
             Print::U16ImmOperand => control::u16_operand(inst, name, v),
             Print::U32ImmOperand => format!("{:#x}", inst.literal().unwrap_or(0)),
-            Print::FP64ImmOperand => format!("{:#x}", inst.literal().unwrap_or(0)),
+            Print::FP64ImmOperand => registers::literal64(ty, inst.literal().unwrap_or(0)),
+            Print::Version => control::version(v),
             Print::SWaitCnt => control::waitcnt(inst.target(), v),
             Print::DepCtr => control::depctr(v),
             Print::Hwreg => control::hwreg(inst.target(), v),

@@ -29,7 +29,7 @@ fn bits(v: u32, n: usize) -> String {
 fn sources(inst: &Inst) -> usize {
     let row = inst.row();
     let modifiers = [Name::src0_modifiers, Name::src1_modifiers, Name::src2_modifiers];
-    let n = modifiers.iter().take_while(|&&n| row.operand(n).is_some()).count();
+    let n = modifiers.iter().rposition(|&n| row.operand(n).is_some()).map_or(0, |i| i + 1);
     let matrix = row.has_flag(Flag::IsWMMA) || row.has_flag(Flag::IsSWMMAC) || row.has_flag(Flag::IsMAI);
     if matrix { 3 } else { n }
 }
@@ -43,7 +43,11 @@ pub(super) fn list(inst: &Inst, word: &str, v: u32) -> String {
 /// `op_sel`: one for each source, and one for the destination where it can be chosen.
 pub(super) fn op_sel(inst: &Inst, v: u32) -> String {
     let n = sources(inst);
-    if !inst.row().has_flag(Flag::VOP3_OPSEL) {
+    if inst.op().name().starts_with("v_permlane16") || inst.op().name().starts_with("v_permlanex16") {
+        // Fetch-inactive and bound-control.
+        return if v & 3 == 0 { String::new() } else { format!("op_sel:[{}]", bits(v, 2)) };
+    }
+    if !inst.row().has_flag(Flag::VOP3_OPSEL) || !inst.row().operands.iter().any(|o| o.dst) {
         return list(inst, "op_sel", v);
     }
     let all = v & ((1 << n) - 1) | (v >> 3 & 1) << n;

@@ -1,8 +1,8 @@
 //! Names of registers, constants and literals; source modifiers around them.
 
 use super::Printer;
-use crate::generated::names::Name;
-use crate::operand::{Operand, Special};
+use crate::generated::names::{Format, Name};
+use crate::operand::{FLOATS as FLOAT_BITS, Operand, Special};
 use crate::table::{Fmt, Kind, Type};
 
 /// `v5` or `v[5:8]`.
@@ -46,11 +46,51 @@ fn constant(ty: &Type, code: u32) -> String {
     }
 }
 
+/// A literal; one whose value has a shorter encoding is marked, so that it assembles to the same bytes.
+fn literal(ty: &Type, value: u64) -> String {
+    let v = value as u32;
+    let small = match ty.fmt {
+        Some(Fmt::Int64) => v <= 64,
+        Some(Fmt::Fp64) => v == 0,
+        _ => v as i32 >= -16 && v as i32 <= 64,
+    };
+    let float = FLOAT_BITS.iter().any(|&(f16, bf16, f32, f64)| match ty.fmt {
+        Some(Fmt::Fp16 | Fmt::V2fp16) => v == u32::from(f16),
+        Some(Fmt::Bf16 | Fmt::V2bf16) => v == u32::from(bf16),
+        Some(Fmt::Fp64) => u64::from(v) << 32 == f64,
+        Some(Fmt::Int64) => false,
+        _ => v == f32,
+    });
+    if small || float { format!("lit({v:#x})") } else { format!("{value:#x}") }
+}
+
+/// A 64-bit literal: a float that 32 bits could hold shows those, one that could be taken for
+/// a 32-bit literal is marked.
+pub(super) fn literal64(ty: &Type, value: u64) -> String {
+    let float = matches!(ty.fmt, Some(Fmt::Fp64 | Fmt::Kimm64));
+    if value >> 32 == 0 {
+        format!("lit64({value:#x})")
+    } else if float && value as u32 == 0 {
+        format!("{:#x}", value >> 32)
+    } else {
+        format!("{value:#x}")
+    }
+}
+
 impl Printer<'_> {
+    /// `off` for an export's source that is not enabled.
+    fn export_source(&self, name: Name) -> Option<String> {
+        let i = [Name::src0, Name::src1, Name::src2, Name::src3].iter().position(|&n| n == name)?;
+        (self.inst.format() == Format::EXP && self.field(Name::en) >> i & 1 == 0).then(|| "off".into())
+    }
+
     pub(super) fn register(&self, name: Name) -> String {
         let Some(info) = self.inst.row().operand(name) else { return String::new() };
         let ty = info.ty;
         let count = self.inst.registers(info, self.wave64);
+        if let Some(text) = self.export_source(name) {
+            return text;
+        }
         match self.inst.operand(name) {
             None => String::new(),
             Some(Operand::Vgpr(v)) => run("v", v.into(), count),
@@ -59,7 +99,10 @@ impl Printer<'_> {
             Some(Operand::Sgpr(s)) => scalar(s, count),
             Some(Operand::Special(s)) => special(s, count),
             Some(Operand::Const(_)) => constant(ty, self.field(name) & 0xff),
-            Some(Operand::Literal(_)) => format!("{:#x}", self.inst.literal().unwrap_or(0)),
+            Some(Operand::Literal(_)) if self.field(name) & 0xff == 254 => {
+                literal64(ty, self.inst.literal().unwrap_or(0))
+            }
+            Some(Operand::Literal(_)) => literal(ty, self.inst.literal().unwrap_or(0)),
             Some(Operand::Imm(v)) => v.to_string(),
             Some(Operand::Off) => "off".into(),
         }
@@ -81,9 +124,14 @@ impl Printer<'_> {
         };
         let text = self.register(name);
         let v = self.field(modifiers);
+        let packed = matches!(
+            self.inst.format(),
+            Format::VOP3P | Format::VOP3P_DPP16 | Format::VOP3P_DPP8 | Format::VOP3PX
+        );
+        let float = kind == Kind::FloatMods || kind == Kind::PackedMods && !packed;
         match kind {
             Kind::IntMods if v & 1 != 0 => format!("sext({text})"),
-            Kind::FloatMods => {
+            _ if float => {
                 let number = matches!(self.inst.operand(name), Some(Operand::Const(_) | Operand::Literal(_)));
                 match (v & 1 != 0, v & 2 != 0) {
                     (true, true) => format!("-|{text}|"),
