@@ -3,6 +3,7 @@
 
 use crate::generated::names::{Format, Name};
 use crate::inst::Inst;
+use crate::target::Target;
 
 /// 32-bit registers of the data and of the addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,11 +28,21 @@ fn addresses(inst: &Inst, name: &str) -> Option<u32> {
     if name != "image_get_resinfo" {
         components += coordinates;
     }
+    let gradient = has("d") || has("cd");
+    let packed = has("g16");
     let mut n = extra + if a16 { components.div_ceil(2) } else { components };
-    if has("d") || has("cd") {
-        n += if has("g16") { (gradients / 2).next_multiple_of(2) } else { gradients };
+    if gradient {
+        n += if packed { (gradients / 2).next_multiple_of(2) } else { gradients };
     }
-    Some(n)
+    // No instruction takes more than it needs for a 3D image, or without a level for an array of MSAA images.
+    let most = match name {
+        "image_get_resinfo" => 1,
+        _ if sample || level => extra + u32::from(level) + 3 + if gradient { if packed { 4 } else { 6 } } else { 0 },
+        _ => 4,
+    };
+    // Three addresses in a row may be four, seven eight.
+    let most = if matches!(most, 3 | 7) && inst.format() == Format::MIMG { most + 1 } else { most };
+    (n <= most).then_some(n)
 }
 
 /// The counts, or none where the row's own hold.
@@ -69,9 +80,19 @@ pub(crate) fn shape(inst: &Inst) -> Option<Shape> {
     } else {
         1
     };
-    let fits = |n: Name, count: u32| inst.field(n).unwrap_or(0) % 256 + count <= 256;
-    let whole = row.format == Format::MIMG;
-    (available && fits(Name::vdata, data) && (!whole || fits(Name::vaddr0, address))).then_some(Shape { data, address })
+    // Tuples of gfx90a begin at even registers.
+    let odd = |first: u32, count: u32| row.target == Target::Gfx90a && count > 1 && first % 2 == 1;
+    let fits = |n: Name, count: u32| {
+        let first = inst.field(n).unwrap_or(0) % 256;
+        let own = row.operand(n).map_or(0, |o| u32::from(o.ty.bits) / 32);
+        count == own || first + count <= 256 && !odd(first, count)
+    };
+    let (last, rest) = match row.format {
+        Format::MIMG => (0, address),
+        _ if address < operands => (0, 1),
+        _ => (operands.saturating_sub(1), address + 1 - operands),
+    };
+    (available && fits(Name::vdata, data) && fits(nsa_name(last), rest)).then_some(Shape { data, address })
 }
 
 /// `vaddrN`.

@@ -156,6 +156,7 @@ fn source(target: Target, ty: &Type, code: u32, literal: Option<u64>) -> Option<
         252 => special(Special::Execz),
         253 => special(Special::Scc),
         254 if target.generation() < 11 => special(Special::LdsDirect),
+        254 if target != Target::Gfx1250 || ty.bits != 64 => None,
         254 | 255 => {
             let value = literal?;
             let wide = code == 254;

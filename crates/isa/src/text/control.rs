@@ -1,7 +1,6 @@
 //! Immediates of program control: wait counters, hardware registers, messages, delays.
 
-use crate::generated::names::Name;
-use crate::inst::Inst;
+use super::registers::float_name;
 use crate::target::Target;
 
 /// An immediate without a form of its own: decimal where it could be an inline constant.
@@ -9,12 +8,14 @@ pub(super) fn plain(v: u32, bits: u16) -> String {
     if bits == 32 && v as i32 >= -16 && v as i32 <= 64 {
         return (v as i32).to_string();
     }
+    if let (32, Some(name)) = (bits, float_name(v)) {
+        return name.into();
+    }
     if v <= 64 { v.to_string() } else { format!("{v:#x}") }
 }
 
 /// A 16-bit immediate.
-pub(super) fn u16_operand(inst: &Inst, name: Name, v: u32) -> String {
-    let _ = (inst, name);
+pub(super) fn u16_operand(v: u32) -> String {
     format!("{:#x}", v & 0xffff)
 }
 
@@ -212,9 +213,6 @@ pub(super) fn sendmsg(target: Target, v: u32) -> String {
         (2 | 3, 3) => Some("GS_OP_EMIT_CUT"),
         (15, 1) => Some("SYSMSG_OP_ECC_ERR_INTERRUPT"),
         (15, 2) => Some("SYSMSG_OP_REG_RD"),
-        (15, 3) if !matches!(target, Target::Gfx908 | Target::Gfx90a | Target::Gfx942 | Target::Gfx950) => {
-            Some("SYSMSG_OP_HOST_TRAP_ACK")
-        }
         (15, 4) => Some("SYSMSG_OP_TTRACE_PC"),
         _ => None,
     };

@@ -40,6 +40,12 @@ pub(super) fn swizzle(v: u32) -> String {
     if v & 0xff00 == 0x8000 {
         return format!("offset:swizzle(QUAD_PERM,{},{},{},{})", v & 3, v >> 2 & 3, v >> 4 & 3, v >> 6 & 3);
     }
+    if v >= 0xe000 {
+        return format!("offset:swizzle(FFT,{})", v & 31);
+    }
+    if v >= 0xc000 {
+        return format!("offset:swizzle(ROTATE,{},{})", v >> 10 & 1, v >> 5 & 31);
+    }
     if v & 0x8000 != 0 {
         return format!("offset:{v}");
     }
@@ -78,5 +84,6 @@ pub(super) fn sdwa_sel(v: u32) -> String {
 
 /// What SDWA does with the rest of the destination.
 pub(super) fn sdwa_unused(v: u32) -> String {
-    ["UNUSED_PAD", "UNUSED_SEXT", "UNUSED_PRESERVE"].get(v as usize).map_or_else(|| v.to_string(), |s| (*s).into())
+    // The fourth code is reserved; LLVM prints it as the first.
+    ["UNUSED_PAD", "UNUSED_SEXT", "UNUSED_PRESERVE", "UNUSED_PAD"][(v & 3) as usize].into()
 }

@@ -86,7 +86,7 @@ pub(super) fn flat_offset(inst: &Inst, v: u32) -> String {
 
 /// Truth table of `v_bitop3`.
 pub(super) fn bitop3(v: u32) -> String {
-    if v == 0 { String::new() } else if v <= 9 { format!("bitop3:{v}") } else { format!("bitop3:{v:#x}") }
+    if v == 0 { String::new() } else if v <= 10 { format!("bitop3:{v}") } else { format!("bitop3:{v:#x}") }
 }
 
 /// `blgp`, which is `neg` of the sources for the f64 matrix instructions of gfx942 and later.

@@ -1,7 +1,7 @@
 //! Names of registers, constants and literals; source modifiers around them.
 
 use super::Printer;
-use crate::generated::names::{Format, Name};
+use crate::generated::names::{Format, Name, Op};
 use crate::operand::{FLOATS as FLOAT_BITS, Operand, Special};
 use crate::table::{Fmt, Kind, Type};
 
@@ -54,14 +54,28 @@ fn literal(ty: &Type, value: u64) -> String {
         Some(Fmt::Fp64) => v == 0,
         _ => v as i32 >= -16 && v as i32 <= 64,
     };
+    let half = matches!(ty.fmt, Some(Fmt::Int16 | Fmt::Fp16 | Fmt::Bf16));
     let float = FLOAT_BITS.iter().any(|&(f16, bf16, f32, f64)| match ty.fmt {
+        _ if half && v == f32 => true,
         Some(Fmt::Fp16 | Fmt::V2fp16) => v == u32::from(f16),
         Some(Fmt::Bf16 | Fmt::V2bf16) => v == u32::from(bf16),
         Some(Fmt::Fp64) => u64::from(v) << 32 == f64,
         Some(Fmt::Int64) => false,
         _ => v == f32,
     });
-    if small || float { format!("lit({v:#x})") } else { format!("{value:#x}") }
+    if small || float {
+        format!("lit({v:#x})")
+    } else if half {
+        format!("{:#x}", v & 0xffff)
+    } else {
+        format!("{value:#x}")
+    }
+}
+
+/// A float that is an inline constant, by its binary32 pattern.
+pub(super) fn float_name(v: u32) -> Option<&'static str> {
+    let i = FLOAT_BITS.iter().position(|f| f.2 == v)?;
+    FLOATS.get(i).copied().or(Some("0.15915494"))
 }
 
 /// A 64-bit literal: a float that 32 bits could hold shows those, one that could be taken for
@@ -78,19 +92,27 @@ pub(super) fn literal64(ty: &Type, value: u64) -> String {
 }
 
 impl Printer<'_> {
-    /// `off` for an export's source that is not enabled.
-    fn export_source(&self, name: Name) -> Option<String> {
-        let i = [Name::src0, Name::src1, Name::src2, Name::src3].iter().position(|&n| n == name)?;
-        (self.inst.format() == Format::EXP && self.field(Name::en) >> i & 1 == 0).then(|| "off".into())
+    /// The source of an export that stands at a place, none if the place is not enabled. Compressed
+    /// exports have two sources for four places.
+    fn export_source(&self, name: Name) -> Option<Option<Name>> {
+        const SOURCES: [Name; 4] = [Name::src0, Name::src1, Name::src2, Name::src3];
+        let i = SOURCES.iter().position(|&n| n == name)?;
+        if self.inst.format() != Format::EXP {
+            return None;
+        }
+        let shift = u32::from(self.field(Name::compr) == 1);
+        Some((self.field(Name::en) >> i & 1 == 1).then_some(SOURCES[i >> shift]))
     }
 
     pub(super) fn register(&self, name: Name) -> String {
         let Some(info) = self.inst.row().operand(name) else { return String::new() };
         let ty = info.ty;
         let count = self.inst.registers(info, self.wave64);
-        if let Some(text) = self.export_source(name) {
-            return text;
-        }
+        let name = match self.export_source(name) {
+            Some(Some(source)) => source,
+            Some(None) => return "off".into(),
+            None => name,
+        };
         match self.inst.operand(name) {
             None => String::new(),
             Some(Operand::Vgpr(v)) => run("v", v.into(), count),
@@ -128,11 +150,19 @@ impl Printer<'_> {
             self.inst.format(),
             Format::VOP3P | Format::VOP3P_DPP16 | Format::VOP3P_DPP8 | Format::VOP3PX
         );
-        let float = kind == Kind::FloatMods || kind == Kind::PackedMods && !packed;
+        // LLVM drops what the DPP forms of 16-bit integer instructions say about signs.
+        let integer = matches!(self.inst.format(), Format::VOP1_DPP16 | Format::VOP2_DPP16 | Format::VOPC_DPP16)
+            && match self.inst.op() {
+                Op::v_ldexp_f16 => name == Name::src1,
+                Op::v_cvt_pk_f16_fp8 | Op::v_cvt_pk_f16_bf8 => true,
+                op => ["_i16", "_u16", "_b16"].iter().any(|e| op.name().ends_with(e)),
+            };
+        let float = !integer && (kind == Kind::FloatMods || kind == Kind::PackedMods && !packed);
         match kind {
             Kind::IntMods if v & 1 != 0 => format!("sext({text})"),
             _ if float => {
-                let number = matches!(self.inst.operand(name), Some(Operand::Const(_) | Operand::Literal(_)));
+                let number = matches!(self.inst.operand(name), Some(Operand::Const(_) | Operand::Literal(_)))
+                    && !text.starts_with("lit");
                 match (v & 1 != 0, v & 2 != 0) {
                     (true, true) => format!("-|{text}|"),
                     (false, true) => format!("|{text}|"),
