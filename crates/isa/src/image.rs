@@ -38,6 +38,7 @@ fn addresses(inst: &Inst, name: &str) -> Option<u32> {
     let most = match name {
         "image_get_resinfo" => 1,
         _ if sample || level => extra + u32::from(level) + 3 + if gradient { if packed { 4 } else { 6 } } else { 0 },
+        "image_get_lod" => 3,
         _ => 4,
     };
     // Three addresses in a row may be four, seven eight.

@@ -15,6 +15,7 @@ pub struct Inst {
     word: u128,
     tail: u128,
     tail_len: u8,
+    wave64: bool,
 }
 
 /// An operand of an instruction.
@@ -24,7 +25,7 @@ pub struct OperandRef {
     pub name: Name,
     /// Written, not read.
     pub is_dst: bool,
-    /// Width in bits, as the row says it.
+    /// Width in bits. A lane mask has that of the wave: 64 on CDNA and in the wave64 sets, else 32.
     pub bits: u16,
     /// Its type.
     pub ty: &'static Type,
@@ -33,7 +34,7 @@ pub struct OperandRef {
 }
 
 impl Inst {
-    pub(crate) fn new(row: &'static Row, word: u128, tail: u128, tail_len: u8) -> Inst {
+    pub(crate) fn new(row: &'static Row, word: u128, tail: u128, tail_len: u8, wave64: bool) -> Inst {
         let word = if row.bits >= 128 {
             word
         } else {
@@ -44,6 +45,7 @@ impl Inst {
             word,
             tail,
             tail_len,
+            wave64,
         }
     }
 

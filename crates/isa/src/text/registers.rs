@@ -160,6 +160,8 @@ impl Printer<'_> {
         let float = !integer && (kind == Kind::FloatMods || kind == Kind::PackedMods && !packed);
         match kind {
             Kind::IntMods if v & 1 != 0 => format!("sext({text})"),
+            // SDWA forms of the fp8 conversions have the bit of integers.
+            Kind::FloatMods if v & 0x10 != 0 => format!("sext({text})"),
             _ if float => {
                 let number = matches!(self.inst.operand(name), Some(Operand::Const(_) | Operand::Literal(_)))
                     && !text.starts_with("lit");
