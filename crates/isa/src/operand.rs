@@ -101,7 +101,7 @@ fn scalar(target: Target, code: u32) -> Option<Operand> {
 }
 
 /// Inline constants 0.5 to 1/(2 pi), encodings 240 to 248, in four formats.
-const FLOATS: [(u16, u16, u32, u64); 9] = [
+pub(crate) const FLOATS: [(u16, u16, u32, u64); 9] = [
     (0x3800, 0x3f00, 0x3f00_0000, 0x3fe0_0000_0000_0000),
     (0xb800, 0xbf00, 0xbf00_0000, 0xbfe0_0000_0000_0000),
     (0x3c00, 0x3f80, 0x3f80_0000, 0x3ff0_0000_0000_0000),
@@ -156,6 +156,7 @@ fn source(target: Target, ty: &Type, code: u32, literal: Option<u64>) -> Option<
         252 => special(Special::Execz),
         253 => special(Special::Scc),
         254 if target.generation() < 11 => special(Special::LdsDirect),
+        254 if target != Target::Gfx1250 || ty.bits != 64 => None,
         254 | 255 => {
             let value = literal?;
             let wide = code == 254;

@@ -135,6 +135,7 @@ pub(crate) enum Print {
     Swizzle,
     U16ImmOperand,
     U32ImmOperand,
+    Version,
 }
 
 /// Type of an operand.
