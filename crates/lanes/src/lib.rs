@@ -1,1 +1,4 @@
 //! Arithmetic on the lanes of a wave: number formats, vector back ends, matrix products.
+
+pub mod backend;
+pub mod matrix;
