@@ -28,6 +28,12 @@ pub(super) struct KSplit {
 }
 
 impl KSplit {
+    /// The index k of an item of a lane group: the inverse of [`KSplit::place`].
+    pub fn index(self, group: usize, item: usize) -> usize {
+        let group = if self.swapped { group >> 1 | (group & 1) << 1 } else { group };
+        (item / self.chunk * self.groups + group) * self.chunk + item % self.chunk
+    }
+
     /// Lane group and item of index `k`.
     pub fn place(self, k: usize) -> (usize, usize) {
         let (chunk, within) = (k / self.chunk, k % self.chunk);
@@ -155,6 +161,30 @@ pub(super) fn d_slot(op: &MatrixOp, block: usize, row: usize, column: usize) -> 
         Family::Rdna4 | Family::Gfx1250 => {
             Slot { lane: column + 16 * (row / 8 % 2), item: row % 8 + row / 16 * 8 }
         }
+    }
+}
+
+/// The lane that A's values of `lane` come from (CDNA3 section 7.1.5.1).
+pub(super) fn broadcast_a(op: &MatrixOp, lane: usize) -> usize {
+    let cbsz = op.mods.cbsz.min(6);
+    if cbsz == 0 || !op.family.is_mfma() || op.kind == Kind::Sparse || op.f8f6f4 || op.a == Element::F64 {
+        return lane;
+    }
+    let size = 64usize >> cbsz;
+    (lane % size + size * usize::from(op.mods.abid)) % 64
+}
+
+/// The lane that B's values of `lane` come from (CDNA3 section 7.1.5.2).
+pub(super) fn permute_b(op: &MatrixOp, lane: usize) -> usize {
+    if !op.family.is_mfma() || op.kind == Kind::Sparse || op.f8f6f4 || op.b == Element::F64 {
+        return lane;
+    }
+    match op.mods.blgp {
+        1 => lane % 32,
+        2 => lane % 32 + 32,
+        3 => (lane + 16) % 64,
+        blgp @ 4..=7 => lane % 16 + 16 * usize::from(blgp - 4),
+        _ => lane,
     }
 }
 

@@ -17,6 +17,8 @@ mod scalar;
 mod scaled;
 mod tree;
 mod unpack;
+#[cfg(target_arch = "x86_64")]
+mod x86;
 
 #[cfg(test)]
 mod tests;
@@ -119,6 +121,10 @@ pub fn execute(
         return Ok(());
     }
     unpack::check(op, operands, d.len())?;
+    #[cfg(target_arch = "x86_64")]
+    if backend != Backend::Scalar && x86::execute(op, backend, operands, d) {
+        return Ok(());
+    }
     scalar::execute(op, operands, d);
     Ok(())
 }

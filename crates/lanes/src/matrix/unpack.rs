@@ -14,30 +14,6 @@ fn item(rows: &[&[u32]], slot: Slot, width: usize) -> u64 {
     if width == 64 { value } else { value & ((1 << width) - 1) }
 }
 
-/// The lane that A's values of `lane` come from (CDNA3 section 7.1.5.1).
-fn broadcast_a(op: &MatrixOp, lane: usize) -> usize {
-    let cbsz = op.mods.cbsz.min(6);
-    if cbsz == 0 || !op.family.is_mfma() || op.kind == Kind::Sparse || op.f8f6f4 || op.a == Element::F64 {
-        return lane;
-    }
-    let size = 64usize >> cbsz;
-    (lane % size + size * usize::from(op.mods.abid)) % 64
-}
-
-/// The lane that B's values of `lane` come from (CDNA3 section 7.1.5.2).
-fn permute_b(op: &MatrixOp, lane: usize) -> usize {
-    if !op.family.is_mfma() || op.kind == Kind::Sparse || op.f8f6f4 || op.b == Element::F64 {
-        return lane;
-    }
-    match op.mods.blgp {
-        1 => lane % 32,
-        2 => lane % 32 + 32,
-        3 => (lane + 16) % 64,
-        blgp @ 4..=7 => lane % 16 + 16 * usize::from(blgp - 4),
-        _ => lane,
-    }
-}
-
 /// A as `[block][row][k]`, stored elements only.
 pub(super) fn a_bits(op: &MatrixOp, rows: &[&[u32]]) -> Vec<u64> {
     let split = layout::a_split(op);
@@ -46,7 +22,7 @@ pub(super) fn a_bits(op: &MatrixOp, rows: &[&[u32]]) -> Vec<u64> {
         for row in 0..op.m {
             for k in 0..op.stored_k() {
                 let mut slot = layout::a_slot(op, split, block, row, k);
-                slot.lane = broadcast_a(op, slot.lane);
+                slot.lane = layout::broadcast_a(op, slot.lane);
                 let bits = item(rows, slot, op.a.bits());
                 out.push(negate(op, op.a, bits, 0, slot.item));
             }
@@ -63,7 +39,7 @@ pub(super) fn b_bits(op: &MatrixOp, rows: &[&[u32]]) -> Vec<u64> {
         for column in 0..op.n {
             for k in 0..op.k {
                 let mut slot = layout::b_slot(op, split, block, k, column);
-                slot.lane = permute_b(op, slot.lane);
+                slot.lane = layout::permute_b(op, slot.lane);
                 let bits = item(rows, slot, op.b.bits());
                 out.push(negate(op, op.b, bits, 1, slot.item));
             }
