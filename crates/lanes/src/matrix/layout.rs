@@ -30,16 +30,18 @@ pub(super) struct KSplit {
 impl KSplit {
     /// The index k of an item of a lane group: the inverse of [`KSplit::place`].
     pub fn index(self, group: usize, item: usize) -> usize {
-        let group = if self.swapped { group >> 1 | (group & 1) << 1 } else { group };
-        (item / self.chunk * self.groups + group) * self.chunk + item % self.chunk
+        (item / self.chunk * self.groups + self.order(group)) * self.chunk + item % self.chunk
+    }
+
+    /// The rank of a lane group among the groups in the order of k (its own inverse).
+    pub fn order(self, group: usize) -> usize {
+        if self.swapped { group >> 1 | (group & 1) << 1 } else { group }
     }
 
     /// Lane group and item of index `k`.
     pub fn place(self, k: usize) -> (usize, usize) {
         let (chunk, within) = (k / self.chunk, k % self.chunk);
-        let group = chunk % self.groups;
-        let group = if self.swapped { group >> 1 | (group & 1) << 1 } else { group };
-        (group, chunk / self.groups * self.chunk + within)
+        (self.order(chunk % self.groups), chunk / self.groups * self.chunk + within)
     }
 }
 

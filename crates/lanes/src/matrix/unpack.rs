@@ -170,14 +170,19 @@ pub(super) fn scale_byte(op: &MatrixOp, scale: ScaleOperand<'_>, lines: usize, l
     item(rows, slot, 8) as u8
 }
 
-/// Decoded floats of an operand, with the input flushes that come before the arithmetic.
-pub(super) fn floats(op: &MatrixOp, element: Element, bits: &[u64]) -> Vec<f32> {
-    let limit = match (op.family, element) {
+/// Magnitudes below this are flushed to +0 before the arithmetic.
+pub(super) fn flush_limit(op: &MatrixOp, element: Element) -> f32 {
+    match (op.family, element) {
         (Family::Cdna2, Element::F16) => 2f32.powi(-14),
         (Family::Cdna2 | Family::Rdna3, Element::Bf16) => f32::MIN_POSITIVE,
         (_, Element::F32) if op.mods.flush_f32 && op.family.is_mfma() => f32::MIN_POSITIVE,
         _ => 0.0,
-    };
+    }
+}
+
+/// Decoded floats of an operand, with the input flushes that come before the arithmetic.
+pub(super) fn floats(op: &MatrixOp, element: Element, bits: &[u64]) -> Vec<f32> {
+    let limit = flush_limit(op, element);
     bits.iter()
         .map(|&bits| {
             let x = formats::decode(element, bits as u32);
