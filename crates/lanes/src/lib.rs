@@ -5,9 +5,11 @@
 //! - [`backend`]: which vector instruction set of the host computes, chosen at run time.
 //! - [`vector`]: one trait, [`vector::Lanes`], of operations on 16 lanes, and its three implementations.
 //! - [`kernel`]: the loop that carries an operation over the registers of a whole wave.
+//! - [`matrix`]: matrix products, from register rows to register rows.
 
 pub mod backend;
 pub mod kernel;
+pub mod matrix;
 pub mod vector;
 
 pub use backend::Backend;
