@@ -5,6 +5,10 @@
 //! Each family of instructions has a module with a `lower` function and its handlers.
 
 pub mod barrier;
+<<<<<<< HEAD
+=======
+pub mod clock;
+>>>>>>> salu
 pub mod code;
 pub mod control;
 pub mod error;
