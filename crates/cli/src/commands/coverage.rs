@@ -134,7 +134,11 @@ fn instance(row: &Row, set: FeatureSet) -> Option<Inst> {
     let random = |turn: u64| {
         u128::from(split_mix(1, 2 * turn)) | u128::from(split_mix(1, 2 * turn + 1)) << 64
     };
-    attempt(0).or_else(|| (0..512).find_map(|turn| attempt(random(turn))))
+    // DPP and SDWA are asked for by certain codes of the first source, at bit 0 or bit 32.
+    let source = |code: u128| attempt(code).or_else(|| attempt(code << 32));
+    attempt(0)
+        .or_else(|| (0..512).find_map(source))
+        .or_else(|| (0..512).find_map(|turn| attempt(random(turn))))
 }
 
 impl Coverage {
