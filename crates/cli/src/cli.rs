@@ -30,6 +30,8 @@ enum Command {
     Info(commands::info::Args),
     /// Run a small kernel that comes with the program and draw its result
     Demo(commands::demo::Args),
+    /// Show which instructions are implemented
+    Coverage(commands::coverage::Args),
     /// Show or check the configuration of the simulated GPU
     Config(commands::config::Args),
     /// Print a completion script for a shell
@@ -79,6 +81,7 @@ fn run(command: &Command, out: &mut Output) -> anyhow::Result<Status> {
         Command::Launch(args) => commands::launch::run(args, out),
         Command::Info(args) => commands::info::run(args, out),
         Command::Demo(args) => commands::demo::run(args, out),
+        Command::Coverage(args) => commands::coverage::run(args, out),
         Command::Config(args) => commands::config::run(args, out),
         Command::Completions(args) => commands::completions::run(args, out),
     }

@@ -58,6 +58,8 @@ impl<'m> Engine<'m> {
             lds_per_unit: gpu.lds_kib << 10,
             xccs: gpu.xccs,
         };
+        // Built at the first use, which would count as time of the first dispatch.
+        target.table();
         let device = Device::new(target, backend, limits, memory).map_err(|e| anyhow!(e))?;
         Ok(Engine { device })
     }

@@ -4,7 +4,6 @@ use std::io::Write;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use rocjitsu_gpu::memory::Memory;
 use rocjitsu_isa::Target;
 
 use super::report::{Report, execute};
@@ -80,14 +79,13 @@ pub fn launch(target: Target) -> Result<Launch> {
 /// A fault of the execution; those of writing.
 pub fn run(args: &Args, out: &mut Output) -> Result<Status> {
     let launch = launch(args.target)?;
-    let (gpu, threads) = args.gpu.resolve(launch.code.target())?;
-    let memory = Memory::new(gpu.vram_bytes);
+    let host = args.gpu.resolve(launch.code.target())?;
     let Report {
         runs,
         contents,
         buffers,
         ..
-    } = execute(&launch, &memory, &gpu, threads, 1, true)?;
+    } = execute(&launch, &host, 1, true)?;
     let Some(steps) = contents.first() else {
         bail!("the kernel of the demo has no output")
     };
@@ -98,7 +96,7 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Status> {
         out,
         "{} on a simulated {}: {} wave instructions in {:.2} ms. {}",
         launch.kernel.name,
-        gpu.product,
+        host.gpu.product,
         count(run.wave_instructions as f64),
         run.seconds * 1e3,
         if good {

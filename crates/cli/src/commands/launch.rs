@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use anyhow::{Context, Result};
-use rocjitsu_gpu::memory::Memory;
 use rocjitsu_isa::Target;
 
 use super::report::execute;
@@ -194,9 +193,8 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Status> {
     for print in &args.print {
         prints.push((prepared.buffer(print.argument, "--print")?, print));
     }
-    let (gpu, threads) = args.gpu.resolve(launch.code.target())?;
-    let memory = Memory::new(gpu.vram_bytes);
-    let report = execute(launch, &memory, &gpu, threads, args.repeat, args.json)?;
+    let host = args.gpu.resolve(launch.code.target())?;
+    let report = execute(launch, &host, args.repeat, args.json)?;
     for (index, path) in files {
         if let (Some(buffer), Some(content)) =
             (launch.buffers.get(index), report.contents.get(index))

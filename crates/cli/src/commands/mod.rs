@@ -2,6 +2,7 @@
 
 pub mod completions;
 pub mod config;
+pub mod coverage;
 pub mod demo;
 pub mod gpu;
 pub mod info;

@@ -7,6 +7,7 @@ use rocjitsu_config::Gpu;
 use rocjitsu_gpu::memory::Memory;
 use serde_json::{Value, json};
 
+use super::gpu::Host;
 use crate::engine::{self, Engine};
 use crate::launch::Launch;
 use crate::launch::outcome::BufferOutcome;
@@ -34,47 +35,30 @@ pub struct Report<'a> {
 /// # Errors
 ///
 /// A launch that cannot be placed, a fault of the execution.
-pub fn execute<'a>(
-    launch: &'a Launch,
-    memory: &Memory,
-    gpu: &'a Gpu,
-    threads: usize,
-    repeat: u32,
-    quiet: bool,
-) -> Result<Report<'a>> {
-    let backend = engine::backend()?;
-    let engine = Engine::new(gpu, launch.code.target(), backend, memory)?;
-    let placed = launch.place(memory)?;
-    let groups = launch
-        .grid
-        .iter()
-        .map(|&extent| u64::from(extent))
-        .product();
+pub fn execute<'a>(launch: &'a Launch, host: &'a Host, repeat: u32, quiet: bool) -> Result<Report<'a>> {
+    let memory = Memory::new(host.gpu.vram_bytes);
+    let engine = Engine::new(&host.gpu, launch.code.target(), host.backend, &memory)?;
+    let placed = launch.place(&memory)?;
+    let groups = launch.grid.iter().map(|&extent| u64::from(extent)).product();
     let mut runs = Vec::new();
     for turn in 0..repeat {
         if turn > 0 {
-            launch.fill_buffers(memory, &placed)?;
+            launch.fill_buffers(&memory, &placed)?;
         }
         let bar = progress(groups, quiet);
         let advance = |done: u64| bar.set_position(done);
         let options = engine::Options {
-            threads,
-            eager_registers: false,
+            threads: host.threads,
+            eager_registers: host.eager_registers,
             progress: &advance,
         };
         let run = engine.run(launch, &placed, &options);
         bar.finish_and_clear();
         runs.push(run?);
     }
-    let contents = launch.read_buffers(memory, &placed)?;
+    let contents = launch.read_buffers(&memory, &placed)?;
     let buffers = launch.judge(&contents);
-    Ok(Report {
-        launch,
-        gpu,
-        runs,
-        contents,
-        buffers,
-    })
+    Ok(Report { launch, gpu: &host.gpu, runs, contents, buffers })
 }
 
 impl Report<'_> {
@@ -166,6 +150,7 @@ impl Report<'_> {
         let classes: Vec<String> = run
             .by_class
             .iter()
+            .filter(|(_, count)| **count > 0)
             .map(|(class, count)| format!("{class} {count}"))
             .collect();
         if !classes.is_empty() {

@@ -139,7 +139,7 @@ impl Launch {
     }
 
     /// Total number of threads in each dimension, as the packet has it.
-    fn threads(&self) -> [u64; 3] {
+    pub fn threads(&self) -> [u64; 3] {
         std::array::from_fn(|axis| u64::from(self.grid[axis]) * u64::from(self.block[axis]))
     }
 
