@@ -5,7 +5,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use rocjitsu_lanes::backend::Backend;
-use rocjitsu_lanes::matrix::{COperand, Element, Family, MatrixOp, Operands, execute};
+use rocjitsu_lanes::matrix::{COperand, Element, Family, MatrixOp, Operands, Prepared};
 
 /// Best nanoseconds per call of several rounds.
 fn time(mut f: impl FnMut()) -> f64 {
@@ -75,7 +75,7 @@ impl Random {
             Element::F32 | Element::Xf32 => random.next().to_bits(),
             Element::F64 => 0x3ff0_0000 | (random.next().to_bits() & 0x000f_ffff),
             // Values of moderate size in every 8-bit format.
-            _ => (0..4).fold(0, |word, _| word << 8 | (random.next().to_bits() >> 24 & 0x80 | random.next().to_bits() >> 18 & 0x3f)),
+            _ => (0..4).fold(0, |word, _| word << 8 | (random.next().to_bits() >> 24 & 0x80 | random.next().to_bits() >> 18 & 0x3f | 1)),
         };
         (0..count).map(|_| std::array::from_fn(|_| word(self))).collect()
     }
@@ -127,6 +127,7 @@ fn main() {
             continue;
         }
         let op = MatrixOp::from_mnemonic(name, family).expect("a matrix instruction");
+        let prepared = Prepared::new(&op);
         let madds = op.m * op.n * op.stored_k() * op.blocks;
         let need = op.registers();
         let a = random.registers(need.a, op.a);
@@ -155,7 +156,7 @@ fn main() {
                     d.copy_from_slice(&start);
                 }
                 count += 1;
-                execute(black_box(&op), backend, black_box(&operands), black_box(&mut d)).expect("valid operands");
+                black_box(&prepared).execute(backend, black_box(&operands), black_box(&mut d)).expect("valid operands");
             }));
         }
         let native = native_time(madds);

@@ -99,6 +99,16 @@ pub enum MatrixError {
     Backend(&'static str),
 }
 
+/// A matrix instruction with all that can be worked out before the operands are known. Build it
+/// once, when the instruction is decoded.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    op: MatrixOp,
+    registers: Registers,
+    #[cfg(target_arch = "x86_64")]
+    vector: Option<x86::Recipe>,
+}
+
 impl MatrixOp {
     /// Registers that each operand takes.
     pub fn registers(&self) -> Registers {
@@ -106,25 +116,61 @@ impl MatrixOp {
     }
 }
 
-/// Computes `op` from `operands` into `d`, one row of 64 words per register of D; a wave32
-/// instruction uses the first 32 words of each row. Every back end gives the same bits.
+impl Prepared {
+    /// Prepares an instruction, its modifiers included.
+    pub fn new(op: &MatrixOp) -> Prepared {
+        Prepared {
+            op: *op,
+            registers: layout::registers(op),
+            #[cfg(target_arch = "x86_64")]
+            vector: x86::Recipe::new(op),
+        }
+    }
+
+    /// The instruction.
+    pub fn op(&self) -> &MatrixOp {
+        &self.op
+    }
+
+    /// Registers that each operand takes.
+    pub fn registers(&self) -> Registers {
+        self.registers
+    }
+
+    /// Computes the instruction from `operands` into `d`, one row of 64 words per register of D;
+    /// a wave32 instruction uses the first 32 words of each row. Every back end gives the same
+    /// bits. Rounding and subnormals are those of the Rust defaults: the caller must not have
+    /// changed the host's floating-point mode.
+    pub fn execute(
+        &self,
+        backend: Backend,
+        operands: &Operands<'_>,
+        d: &mut [[u32; 64]],
+    ) -> Result<(), MatrixError> {
+        if !backend.is_supported() {
+            return Err(MatrixError::Backend(backend.name()));
+        }
+        if self.op.kind == Kind::LoadScale {
+            return Ok(());
+        }
+        unpack::check(&self.op, &self.registers, operands, d.len())?;
+        #[cfg(target_arch = "x86_64")]
+        if let Some(recipe) = &self.vector
+            && recipe.execute(&self.op, &self.registers, backend, operands, d)
+        {
+            return Ok(());
+        }
+        scalar::execute(&self.op, operands, d);
+        Ok(())
+    }
+}
+
+/// Prepares and computes an instruction: see [`Prepared::execute`].
 pub fn execute(
     op: &MatrixOp,
     backend: Backend,
     operands: &Operands<'_>,
     d: &mut [[u32; 64]],
 ) -> Result<(), MatrixError> {
-    if !backend.is_supported() {
-        return Err(MatrixError::Backend(backend.name()));
-    }
-    if op.kind == Kind::LoadScale {
-        return Ok(());
-    }
-    unpack::check(op, operands, d.len())?;
-    #[cfg(target_arch = "x86_64")]
-    if backend != Backend::Scalar && x86::execute(op, backend, operands, d) {
-        return Ok(());
-    }
-    scalar::execute(op, operands, d);
-    Ok(())
+    Prepared::new(op).execute(backend, operands, d)
 }

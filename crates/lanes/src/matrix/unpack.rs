@@ -1,7 +1,7 @@
 //! Registers to matrices and back, one element at a time, for every family and modifier.
 
 use super::formats;
-use super::layout::{self, Slot};
+use super::layout::{self, Registers, Slot};
 use super::op::{Element, Family, Kind, MatrixOp};
 use super::{COperand, Operands, ScaleOperand};
 
@@ -192,8 +192,12 @@ pub(super) fn floats(op: &MatrixOp, element: Element, bits: &[u64]) -> Vec<f32> 
 }
 
 /// Whether the operands have enough rows and lanes.
-pub(super) fn check(op: &MatrixOp, operands: &Operands<'_>, d: usize) -> Result<(), super::MatrixError> {
-    let need = layout::registers(op);
+pub(super) fn check(
+    op: &MatrixOp,
+    need: &Registers,
+    operands: &Operands<'_>,
+    d: usize,
+) -> Result<(), super::MatrixError> {
     let rows = |operand: &'static str, rows: &[&[u32]], need: usize| {
         let lanes = rows.iter().map(|row| row.len()).min().unwrap_or(op.wave);
         if rows.len() < need || lanes < op.wave {

@@ -9,7 +9,7 @@ macro_rules! vector_kernels {
         use super::super::layout::KSplit;
         use super::super::op::Element;
         use super::scratch::{MAX_K, Panel, STRIDE, Scratch};
-        use super::{Job, Plan, Unpack};
+        use super::{Fused, Job, Plan, Unpack};
 
         /// Decodes an operand into its panel.
         ///
@@ -341,6 +341,183 @@ macro_rules! vector_kernels {
                     }
                 }
             }
+        }
+
+        /// CDNA3's fused sums of groups of `group` products; `PARITY` splits even from odd k.
+        ///
+        /// Per lane: E, the largest exponent sum of the group, comes from byte arithmetic over
+        /// 16 columns. The products are exact in f32 and stay so when scaled to 2^(E - 24), so
+        /// that the conversion to i32 is the truncation towards zero. See [`tail`] for the rest.
+        ///
+        /// # Safety
+        /// The host must support the features.
+        #[target_feature(enable = $features)]
+        pub(super) unsafe fn fused(scratch: &Scratch, k: usize, plan: &Plan, d: &mut [u32], shape: &Fused) {
+            assert!(k <= MAX_K && k % shape.group == 0 && shape.group <= 16);
+            match (shape.parity, plan.quad) {
+                (false, false) => fused_rows::<false, false>(scratch, k, plan, d, shape),
+                (false, true) => fused_rows::<false, true>(scratch, k, plan, d, shape),
+                (true, _) => fused_rows::<true, false>(scratch, k, plan, d, shape),
+            }
+        }
+
+        #[target_feature(enable = $features)]
+        fn fused_rows<const PARITY: bool, const QUAD: bool>(
+            scratch: &Scratch,
+            length: usize,
+            plan: &Plan,
+            d: &mut [u32],
+            shape: &Fused,
+        ) {
+            let rows = if QUAD { 4 } else { 16 };
+            let mut tops = [[[0i8; 16]; 16]; 2];
+            let bias = v::splat_i(shape.base + 127);
+            for job in &plan.jobs[..plan.count] {
+                for first in (0..length).step_by(shape.group) {
+                    let k = first..first + shape.group;
+                    let (ea, eb) = (&scratch.ea[k.clone()], &scratch.eb[k.clone()]);
+                    if QUAD {
+                        v::quad_exponents(ea, eb, job.b, shape.floor, &mut tops[0]);
+                    } else if PARITY {
+                        v::exponents(ea, job.a, eb, job.b, 0, 2, shape.floor, &mut tops[0]);
+                        v::exponents(ea, job.a, eb, job.b, 1, 2, shape.floor, &mut tops[1]);
+                    } else {
+                        v::exponents(ea, job.a, eb, job.b, 0, 1, shape.floor, &mut tops[0]);
+                    }
+                    for lane in (0..16).step_by(v::LANES) {
+                        let (a, b) = sources::<16, QUAD>(scratch, job, 0, lane);
+                        // SAFETY: `first` is a row of the panels.
+                        let (a, b) = unsafe { (a.add(first * STRIDE), b.add(first * STRIDE)) };
+                        for row in 0..rows {
+                            let at = job.d + lane + plan.rows[row];
+                            let words = &mut d[at..at + v::LANES];
+                            // SAFETY: `words` has LANES words, `tops` rows of 16 bytes, the group's
+                            // k are rows of the panels and `sources` checked the columns.
+                            let (lost, old) = unsafe {
+                                let old = v::load(words.as_ptr().cast());
+                                let top = |half: usize| {
+                                    let e = v::load_bytes(tops[half][row].as_ptr().add(lane));
+                                    v::shl::<23>(v::add_i(e, bias))
+                                };
+                                let top0 = top(0);
+                                let (top, sum) = if PARITY {
+                                    let top1 = top(1);
+                                    let sum0 = products::<QUAD, 2>(a, b, row, shape.group, top0);
+                                    let (a, b) = (a.add(STRIDE), b.add(STRIDE));
+                                    let sum1 = products::<QUAD, 2>(a, b, row, shape.group - 1, top1);
+                                    let top = v::max_i(top0, top1);
+                                    let down = |sum, from| v::sar_each(sum, v::shr::<23>(v::sub_i(top, from)));
+                                    (top, v::add_i(down(sum0, top0), down(sum1, top1)))
+                                } else if shape.group == 8 {
+                                    (top0, products::<QUAD, 1>(a, b, row, 8, top0))
+                                } else {
+                                    (top0, products::<QUAD, 1>(a, b, row, shape.group, top0))
+                                };
+                                let (result, lost) = tail::<PARITY>(sum, top, old);
+                                v::store(words.as_mut_ptr().cast(), v::canonical(result));
+                                (lost, old)
+                            };
+                            if PARITY && lost != 0 {
+                                let column = job.b + lane;
+                                shape.repair(scratch, first, job.a + row, column, lost, &lanes_of(old), words);
+                            }
+                        }
+                    }
+                }
+            }
+        }
+
+        /// The lanes of a vector.
+        #[target_feature(enable = $features)]
+        fn lanes_of(x: v::F) -> [f32; v::LANES] {
+            let mut out = [0.0; v::LANES];
+            // SAFETY: `out` has LANES elements.
+            unsafe { v::store(out.as_mut_ptr(), x) };
+            out
+        }
+
+        /// Sum of the products of every `STEP`th k below `count`, each truncated towards zero to
+        /// a multiple of 2^(E - 24), in these units. `top` has E as the bits of 2^E.
+        ///
+        /// # Safety
+        /// `a` and `b` must point to the strip's row 0 and column 0 in row 0 of the group, which
+        /// must have `count` rows.
+        #[inline]
+        #[target_feature(enable = $features)]
+        unsafe fn products<const QUAD: bool, const STEP: usize>(
+            a: *const f32,
+            b: *const f32,
+            row: usize,
+            count: usize,
+            top: v::I,
+        ) -> v::I {
+            // 2^(24 - E): its exponent field is 24 + 127 - E, that is 278 less the field of 2^E.
+            let scale = v::float(v::sub_i(v::splat_i(278 << 23), top));
+            let mut sum = v::splat_i(0);
+            for k in (0..count).step_by(STEP) {
+                // SAFETY: by the contract of this function.
+                let product = unsafe {
+                    v::mul(a_at::<QUAD>(a.add(k * STRIDE), row), v::load(b.add(k * STRIDE)))
+                };
+                sum = v::add_i(sum, v::truncate(v::mul(product, scale)));
+            }
+            sum
+        }
+
+        /// Adds the accumulator `s` to a group's sum `sum x 2^(E - 24)` and rounds once.
+        ///
+        /// With E2 = max(E, e(s)) and g = E2 - E the accumulator is floored to multiples of
+        /// 2^(E2 - 24): C2 = floor(s x 2^(24 - E2)), below 2^25. The sum is floored to multiples
+        /// of 2^(E2 - 31), which matters only if g > 7.
+        ///
+        /// If g <= 5 both are multiples of 2^(E - 24) and their total, sum + C2 x 2^g, has less
+        /// than 31 bits: `sum` is below 2^29 (2^30 with PARITY), C2 x 2^g below 2^30. An i32 holds
+        /// it, the conversion to f32 is the one rounding, and the product with the unit is exact.
+        ///
+        /// If g > 5 the sum loses g - 5 bits, at most two of which (the floor at 2^(E2 - 31) drops
+        /// the others) are not zero by rule: they are jammed into the lowest bit, in units of
+        /// 2^(E2 - 29). That is right if the total has 26 bits at least, two more than the result:
+        /// |s| is 2^E2 or more, 2^29 units; without PARITY the sum is below 2^(E + 5), 2^28 units,
+        /// so the total has 28 bits. With PARITY it may cancel: such lanes come back as a mask.
+        #[inline]
+        #[target_feature(enable = $features)]
+        fn tail<const PARITY: bool>(sum: v::I, top: v::I, s: v::F) -> (v::F, u32) {
+            let infinity = v::splat_i(0x7f80_0000);
+            let power = v::and(v::bits(s), infinity);
+            let top2 = v::max_i(top, power);
+            let scale = v::float(v::sub_i(v::splat_i(278 << 23), top2));
+            let mut accumulator = v::floor_product(s, scale);
+            if PARITY {
+                // More than 25 places below: no drag towards minus infinity.
+                let far = v::greater(v::sub_i(top2, power), v::splat_i(25 << 23));
+                accumulator = v::select(far, v::splat_i(0), accumulator);
+            }
+            let gap = v::shr::<23>(v::sub_i(top2, top));
+            let unit = v::sub_i(top, v::splat_i(24 << 23));
+            if v::mask_bits(v::greater(gap, v::splat_i(5))) == 0 {
+                let total = v::add_i(sum, v::shl_each(accumulator, gap));
+                return (v::mul(v::convert(total), v::float(unit)), 0);
+            }
+            let (loss, floor) = (v::sub_floor(gap, v::splat_i(5)), v::sub_floor(gap, v::splat_i(7)));
+            let floored = v::sar_each(sum, floor);
+            let rest = v::sub_i(loss, floor);
+            let kept = v::sar_each(floored, rest);
+            let exact = v::equal(v::shl_each(kept, rest), floored);
+            let jammed = v::select(exact, kept, v::or(kept, v::splat_i(1)));
+            let total = v::add_i(jammed, v::shl_each(accumulator, v::sub_i(gap, loss)));
+            let unit = v::float(v::add_i(unit, v::shl::<23>(loss)));
+            let result = v::mul(v::convert(total), unit);
+            // An infinite or NaN accumulator stays.
+            let special = v::equal(power, infinity);
+            let result = v::float(v::select(special, v::bits(s), v::bits(result)));
+            let lost = if PARITY {
+                let limit = v::splat_i(1 << 25);
+                let small = v::both(v::greater(limit, total), v::greater(total, v::sub_i(v::splat_i(0), limit)));
+                v::mask_bits(small) & !v::mask_bits(exact) & !v::mask_bits(special)
+            } else {
+                0
+            };
+            (result, lost)
         }
     };
 }

@@ -8,10 +8,10 @@ mod v512;
 
 use std::cell::RefCell;
 
-use super::layout::{self, KSplit};
+use super::layout::{self, KSplit, Registers};
 use super::op::{Element, Family, Kind, MatrixOp};
 use super::scalar::{Algorithm, algorithm};
-use super::{COperand, Operands};
+use super::{COperand, Operands, formats};
 use crate::backend::Backend;
 use scratch::Scratch;
 
@@ -67,6 +67,80 @@ struct Unpack {
     /// Rows of 32-row blocks go in the order of the accumulator registers: first those whose
     /// bit 2 is clear, in ascending order, then the others.
     interleave: bool,
+}
+
+/// Fused sums of one instruction: what the kernels need besides the panels.
+#[derive(Clone, Copy, Debug)]
+struct Fused {
+    /// Products per group.
+    group: usize,
+    /// Even and odd k apart.
+    parity: bool,
+    /// What the exponent bytes are relative to.
+    base: i32,
+    /// Exponent byte of a group without products.
+    floor: i8,
+    /// Smallest normal exponents of A and B.
+    mins: (i32, i32),
+}
+
+impl Fused {
+    /// Ranges within which the kernels are exact; `None` sends the instruction to the scalar
+    /// reference, as do infinities and NaN in A or B. `range_a`, `range_b`: see the kernels'
+    /// `range`. The third result is the least |C|, but for zero, that the kernels may see.
+    ///
+    /// With e the exponents of non-zero elements, L the least and H the largest sum of two:
+    /// products and scaled products stay inside f32 if H <= 125 and L >= -90. All sums lie
+    /// within 90 of each other, so bytes relative to the largest hold them; a zero is -128.
+    /// A group of zeros only has no products, and its true exponent sum is at most
+    /// -126 + max e. That is at most L - 8, the value used here. With either, an accumulator
+    /// that comes from earlier groups (a multiple of 2^(L - 31)) loses nothing, and neither does
+    /// a C of 2^(L - 8) or more: the result is the accumulator.
+    fn new(op: &MatrixOp, group: usize, parity: bool, range_a: (u32, u32, bool), range_b: (u32, u32, bool)) -> Option<(Fused, i32, i32, Option<f32>)> {
+        let infinity = 0x7f80_0000;
+        if range_a.0 >= infinity || range_b.0 >= infinity {
+            return None;
+        }
+        let mins = (formats::min_exponent(op.a), formats::min_exponent(op.b));
+        let zeros = range_a.2 || range_b.2;
+        if op.a.bits() == 8 || op.a == Element::F16 {
+            // Sums of exponents lie between -30 and 30 by format.
+            let fused = Fused { group, parity, base: 0, floor: -64, mins };
+            return Some((fused, 0, 0, zeros.then(|| 2f32.powi(-64))));
+        }
+        let exponents = |(top, low, _): (u32, u32, bool)| {
+            let exponent = |bits: u32| (bits >> 23) as i32 - 127;
+            // No element but zeros: any exponent will do.
+            if top == 0 { (0, 0) } else { (exponent(low + 1), exponent(top)) }
+        };
+        let ((low_a, top_a), (low_b, top_b)) = (exponents(range_a), exponents(range_b));
+        let (low, top) = (low_a + low_b, top_a + top_b);
+        if top > 125 || low < -90 || top - low > 90 || zeros && top_a.max(top_b) - 126 > low - 8 {
+            return None;
+        }
+        let fused = Fused { group, parity, base: top, floor: (low - 8 - top) as i8, mins };
+        Some((fused, top_a, top_b, zeros.then(|| 2f32.powi(low - 8))))
+    }
+
+    /// Computes single lanes again, by the scalar reference.
+    #[cold]
+    #[allow(clippy::too_many_arguments)]
+    fn repair(&self, scratch: &Scratch, first: usize, row: usize, column: usize, lanes: u32, old: &[f32], out: &mut [u32]) {
+        let mut a = [0.0; 16];
+        let mut b = [0.0; 16];
+        for (lane, (&old, out)) in old.iter().zip(out).enumerate() {
+            if lanes >> lane & 1 == 0 {
+                continue;
+            }
+            for k in 0..self.group {
+                a[k] = scratch.a[first + k][row];
+                b[k] = scratch.b[first + k][column + lane];
+            }
+            let (a, b) = (&a[..self.group], &b[..self.group]);
+            let sum = super::fused::group(a, b, old, self.mins.0, self.mins.1, self.parity);
+            *out = sum.to_bits();
+        }
+    }
 }
 
 /// The plan for the layouts of `layout::d_slot`, 32-bit accumulators.
@@ -140,69 +214,122 @@ fn unpacking(op: &MatrixOp, operand: u32) -> Unpack {
     Unpack { element, split, lanes, signs, limit: super::unpack::flush_limit(op, element), interleave }
 }
 
-/// Computes the instruction if there is a vector form of it; `false` leaves D untouched.
-pub(super) fn execute(op: &MatrixOp, backend: Backend, operands: &Operands<'_>, d: &mut [[u32; 64]]) -> bool {
-    // Rare: modifiers that act on single results, on C, or on the operands' signs.
-    let wmma_signs = !op.family.is_mfma() && (op.mods.neg & 4 != 0 || op.mods.neg_hi & 4 != 0);
-    if op.kind != Kind::Dense || op.mods.fp16_ovfl || op.mods.clamp || wmma_signs {
-        return false;
+/// The vector form of an instruction.
+#[derive(Clone, Debug)]
+pub(super) struct Recipe {
+    algorithm: Algorithm,
+    plan: Plan,
+    a: Unpack,
+    b: Unpack,
+    /// CBSZ, ABID or BLGP permute lanes.
+    permutes: bool,
+}
+
+impl Recipe {
+    /// `None` if the instruction is left to the scalar reference.
+    pub fn new(op: &MatrixOp) -> Option<Recipe> {
+        // Rare: modifiers that act on single results or on C.
+        let wmma_c = !op.family.is_mfma() && (op.mods.neg & 4 != 0 || op.mods.neg_hi & 4 != 0);
+        if op.kind != Kind::Dense || op.mods.fp16_ovfl || op.mods.clamp || wmma_c {
+            return None;
+        }
+        if op.c.bits() != 32 || op.d.bits() != 32 {
+            return None;
+        }
+        let algorithm = algorithm(op);
+        if !matches!(algorithm, Algorithm::Chain | Algorithm::Tree { .. } | Algorithm::Fused { .. }) {
+            return None;
+        }
+        Some(Recipe {
+            algorithm,
+            plan: plan(op)?,
+            a: unpacking(op, 0),
+            b: unpacking(op, 1),
+            permutes: op.family.is_mfma() && (op.mods.cbsz != 0 || op.mods.blgp != 0),
+        })
     }
-    if op.c.bits() != 32 || op.d.bits() != 32 {
-        return false;
+
+    /// Computes the instruction; `false` leaves D untouched. The operands have been checked, the
+    /// host supports the back end.
+    pub fn execute(
+        &self,
+        op: &MatrixOp,
+        need: &Registers,
+        backend: Backend,
+        operands: &Operands<'_>,
+        d: &mut [[u32; 64]],
+    ) -> bool {
+        let (a, b) = (&operands.a[..need.a], &operands.b[..need.b]);
+        let d = &mut d[..need.d];
+        if self.permutes {
+            let a = permuted(a, |lane| layout::broadcast_a(op, lane));
+            let b = permuted(b, |lane| layout::permute_b(op, lane));
+            let a: Vec<&[u32]> = a.iter().map(|row| &row[..]).collect();
+            let b: Vec<&[u32]> = b.iter().map(|row| &row[..]).collect();
+            return self.run(op, backend, &a, &b, operands.c, d);
+        }
+        self.run(op, backend, a, b, operands.c, d)
     }
-    let Some(plan) = plan(op) else {
-        return false;
-    };
-    let algorithm = algorithm(op);
-    if !matches!(algorithm, Algorithm::Chain | Algorithm::Tree { .. }) {
-        return false;
+
+    fn run(
+        &self,
+        op: &MatrixOp,
+        backend: Backend,
+        a: &[&[u32]],
+        b: &[&[u32]],
+        c: COperand<'_>,
+        d: &mut [[u32; 64]],
+    ) -> bool {
+        let plan = &self.plan;
+        macro_rules! kernels {
+            ($v:ident, $scratch:ident) => {{
+                // SAFETY: the host supports the back end and every row has the lanes of a wave,
+                // see `execute`.
+                unsafe {
+                    $v::unpack(&self.a, a, &mut $scratch.a);
+                    $v::unpack(&self.b, b, &mut $scratch.b);
+                    copy_c(op, c, d);
+                    let d = d.as_flattened_mut();
+                    match self.algorithm {
+                        Algorithm::Chain => $v::chain($scratch, op.k, plan, d),
+                        Algorithm::Tree { group, flush } => {
+                            $v::tree($scratch, op.k, plan, d, group, flush, op.a == Element::F16);
+                        }
+                        Algorithm::Fused { group, parity } => {
+                            let (a, b) = (&$scratch.a[..op.k], &$scratch.b[..op.k]);
+                            let (lanes_a, lanes_b) = (self.a.lanes, self.b.lanes);
+                            let (range_a, range_b) = ($v::range(a, lanes_a), $v::range(b, lanes_b));
+                            let group = group.min(op.k);
+                            let Some((fused, base_a, base_b, least)) =
+                                Fused::new(op, group, parity, range_a, range_b)
+                            else {
+                                return false;
+                            };
+                            if least.is_some_and(|least| has_smaller(d, least)) {
+                                return false;
+                            }
+                            $v::exponents(a, &mut $scratch.ea, lanes_a, fused.mins.0, base_a);
+                            $v::exponents(b, &mut $scratch.eb, lanes_b, fused.mins.1, base_b);
+                            $v::fused($scratch, op.k, plan, d, &fused);
+                        }
+                        _ => return false,
+                    }
+                }
+                true
+            }};
+        }
+        SCRATCH.with_borrow_mut(|scratch| match backend {
+            Backend::Scalar => false,
+            Backend::Avx2 => kernels!(avx2, scratch),
+            Backend::Avx512 => kernels!(avx512, scratch),
+        })
     }
-    if op.family.is_mfma() && (op.mods.cbsz != 0 || op.mods.blgp != 0) {
-        let a = permuted(operands.a, |lane| layout::broadcast_a(op, lane));
-        let b = permuted(operands.b, |lane| layout::permute_b(op, lane));
-        let a: Vec<&[u32]> = a.iter().map(|row| &row[..]).collect();
-        let b: Vec<&[u32]> = b.iter().map(|row| &row[..]).collect();
-        let operands = Operands { a: &a, b: &b, ..*operands };
-        return run(op, backend, algorithm, &plan, &operands, d);
-    }
-    run(op, backend, algorithm, &plan, operands, d)
 }
 
 /// Registers with their lanes permuted by CBSZ, ABID or BLGP.
 #[cold]
 fn permuted(rows: &[&[u32]], from: impl Fn(usize) -> usize) -> Vec<[u32; 64]> {
     rows.iter().map(|row| std::array::from_fn(|lane| row[from(lane)])).collect()
-}
-
-fn run(op: &MatrixOp, backend: Backend, algorithm: Algorithm, plan: &Plan, operands: &Operands<'_>, d: &mut [[u32; 64]]) -> bool {
-    let need = op.registers();
-    let (a, b) = (&operands.a[..need.a], &operands.b[..need.b]);
-    let d = &mut d[..need.d];
-    macro_rules! kernels {
-        ($v:ident, $scratch:ident) => {{
-            // SAFETY: the parent module's `execute` has checked that the host supports the back
-            // end and that every row has the lanes of a wave.
-            unsafe {
-                $v::unpack(&unpacking(op, 0), a, &mut $scratch.a);
-                $v::unpack(&unpacking(op, 1), b, &mut $scratch.b);
-                copy_c(op, operands.c, d);
-                let d = d.as_flattened_mut();
-                match algorithm {
-                    Algorithm::Chain => $v::chain($scratch, op.k, plan, d),
-                    Algorithm::Tree { group, flush } => {
-                        $v::tree($scratch, op.k, plan, d, group, flush, op.a == Element::F16);
-                    }
-                    _ => return false,
-                }
-            }
-            true
-        }};
-    }
-    SCRATCH.with_borrow_mut(|scratch| match backend {
-        Backend::Scalar => false,
-        Backend::Avx2 => kernels!(avx2, scratch),
-        Backend::Avx512 => kernels!(avx512, scratch),
-    })
 }
 
 /// Copies C into D, where the kernels accumulate.
@@ -220,4 +347,12 @@ fn copy_c(op: &MatrixOp, c: COperand<'_>, d: &mut [[u32; 64]]) {
             }
         }
     }
+}
+
+/// Whether an accumulator other than zero is smaller than `least`.
+fn has_smaller(d: &[u32], least: f32) -> bool {
+    d.iter().any(|&bits| {
+        let x = f32::from_bits(bits).abs();
+        x > 0.0 && x < least
+    })
 }

@@ -331,3 +331,54 @@ pub unsafe fn store_interleaved(p: *mut f32, x: F) {
         _mm_storeu_ps(p.add(16), _mm256_extractf128_ps::<1>(x));
     }
 }
+
+/// Largest exponent sums of 16 rows and 16 columns over every `step`th k from `start`, at least
+/// `floor`; saturating.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+#[allow(clippy::too_many_arguments)]
+pub fn exponents(
+    a: &[[i8; 64]],
+    row: usize,
+    b: &[[i8; 64]],
+    column: usize,
+    start: usize,
+    step: usize,
+    floor: i8,
+    out: &mut [[i8; 16]; 16],
+) {
+    for (first, out) in out.chunks_exact_mut(2).enumerate() {
+        // Row 0 in the lower half, row 1 in the upper half.
+        let pick = _mm256_set_m128i(_mm_set1_epi8(1), _mm_setzero_si128());
+        let mut top = _mm256_set1_epi8(floor);
+        for (a, b) in a.iter().zip(b).skip(start).step_by(step) {
+            let rows = &a[row + 2 * first..][..2];
+            let rows = _mm256_set1_epi16(i16::from_le_bytes([rows[0] as u8, rows[1] as u8]));
+            let columns = &b[column..column + 16];
+            // SAFETY: `columns` has 16 bytes.
+            let columns = unsafe { _mm256_broadcastsi128_si256(_mm_loadu_si128(columns.as_ptr().cast())) };
+            top = _mm256_max_epi8(top, _mm256_adds_epi8(_mm256_shuffle_epi8(rows, pick), columns));
+        }
+        // SAFETY: `out` has 32 bytes.
+        unsafe { _mm256_storeu_si256(out.as_mut_ptr().cast(), top) };
+    }
+}
+
+/// As `exponents`, for the four rows of 4x4 shapes: each four lanes have a block of their own.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+pub fn quad_exponents(a: &[[i8; 64]], b: &[[i8; 64]], at: usize, floor: i8, out: &mut [[i8; 16]; 16]) {
+    let blocks = _mm_set_epi8(12, 12, 12, 12, 8, 8, 8, 8, 4, 4, 4, 4, 0, 0, 0, 0);
+    for (row, out) in out.iter_mut().enumerate().take(4) {
+        let pick = _mm_add_epi8(blocks, _mm_set1_epi8(row as i8));
+        let mut top = _mm_set1_epi8(floor);
+        for (a, b) in a.iter().zip(b) {
+            let (a, b) = (&a[at..at + 16], &b[at..at + 16]);
+            // SAFETY: both slices have 16 bytes.
+            let (a, b) = unsafe { (_mm_loadu_si128(a.as_ptr().cast()), _mm_loadu_si128(b.as_ptr().cast())) };
+            top = _mm_max_epi8(top, _mm_adds_epi8(_mm_shuffle_epi8(a, pick), b));
+        }
+        // SAFETY: `out` has 16 bytes.
+        unsafe { _mm_storeu_si128(out.as_mut_ptr().cast(), top) };
+    }
+}

@@ -319,3 +319,61 @@ pub unsafe fn store_interleaved(p: *mut f32, x: F) {
         _mm_storeu_ps(p.add(20), _mm512_extractf32x4_ps::<3>(x));
     }
 }
+
+/// Largest exponent sums of 16 rows and 16 columns over every `step`th k from `start`, at least
+/// `floor`; saturating.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
+#[allow(clippy::too_many_arguments)]
+pub fn exponents(
+    a: &[[i8; 64]],
+    row: usize,
+    b: &[[i8; 64]],
+    column: usize,
+    start: usize,
+    step: usize,
+    floor: i8,
+    out: &mut [[i8; 16]; 16],
+) {
+    // Row r in quarter r.
+    let pick = _mm512_set_epi32(
+        0x0303_0303, 0x0303_0303, 0x0303_0303, 0x0303_0303, 0x0202_0202, 0x0202_0202, 0x0202_0202,
+        0x0202_0202, 0x0101_0101, 0x0101_0101, 0x0101_0101, 0x0101_0101, 0, 0, 0, 0,
+    );
+    let mut tops = [_mm512_set1_epi8(floor); 4];
+    for (a, b) in a.iter().zip(b).skip(start).step_by(step) {
+        let (a, b) = (&a[row..row + 16], &b[column..column + 16]);
+        // SAFETY: both slices have 16 bytes.
+        unsafe {
+            let columns = _mm512_broadcast_i32x4(_mm_loadu_si128(b.as_ptr().cast()));
+            for (quarter, top) in tops.iter_mut().enumerate() {
+                let rows = _mm512_set1_epi32(a.as_ptr().cast::<i32>().add(quarter).read_unaligned());
+                let sums = _mm512_adds_epi8(_mm512_shuffle_epi8(rows, pick), columns);
+                *top = _mm512_max_epi8(*top, sums);
+            }
+        }
+    }
+    for (top, out) in tops.into_iter().zip(out.chunks_exact_mut(4)) {
+        // SAFETY: `out` has 64 bytes.
+        unsafe { _mm512_storeu_si512(out.as_mut_ptr().cast(), top) };
+    }
+}
+
+/// As `exponents`, for the four rows of 4x4 shapes: each four lanes have a block of their own.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
+pub fn quad_exponents(a: &[[i8; 64]], b: &[[i8; 64]], at: usize, floor: i8, out: &mut [[i8; 16]; 16]) {
+    let blocks = _mm_set_epi8(12, 12, 12, 12, 8, 8, 8, 8, 4, 4, 4, 4, 0, 0, 0, 0);
+    for (row, out) in out.iter_mut().enumerate().take(4) {
+        let pick = _mm_add_epi8(blocks, _mm_set1_epi8(row as i8));
+        let mut top = _mm_set1_epi8(floor);
+        for (a, b) in a.iter().zip(b) {
+            let (a, b) = (&a[at..at + 16], &b[at..at + 16]);
+            // SAFETY: both slices have 16 bytes.
+            let (a, b) = unsafe { (_mm_loadu_si128(a.as_ptr().cast()), _mm_loadu_si128(b.as_ptr().cast())) };
+            top = _mm_max_epi8(top, _mm_adds_epi8(_mm_shuffle_epi8(a, pick), b));
+        }
+        // SAFETY: `out` has 16 bytes.
+        unsafe { _mm_storeu_si128(out.as_mut_ptr().cast(), top) };
+    }
+}
