@@ -1,27 +1,3 @@
-<<<<<<< HEAD
-//! Barriers of a workgroup: who signals, who waits, when a phase is complete.
-
-use crate::wave::{Group, Waiting, Wave};
-
-/// Whether a wave that waits for a barrier can go on.
-pub fn ready(wave: &Wave, group: &Group) -> bool {
-    match wave.waiting {
-        Waiting::Barrier(slot) => {
-            let slot = usize::from(slot) % group.barriers.len();
-            group.barriers[slot].phase != wave.barrier_phase[slot]
-        }
-        Waiting::Ended => false,
-        Waiting::No | Waiting::Turn => true,
-    }
-}
-
-/// A wave has ended: barriers no longer count on it.
-pub fn wave_ended(group: &mut Group) {
-    let live = group.live;
-    let barrier = &mut group.barriers[0];
-    barrier.members = live;
-    if live > 0 && barrier.signalled >= live {
-=======
 //! Barriers: who has signalled, when a phase is complete, who may go on.
 //!
 //! Rules: CDNA5 manual section 5.6 (RDNA4 5.6). Each wave has, for each barrier, one bit "complete since I
@@ -125,13 +101,10 @@ pub fn state(barrier: &Barrier) -> u32 {
 
 fn complete(barrier: &mut Barrier) {
     if barrier.signalled + barrier.ended >= barrier.members {
->>>>>>> salu
         barrier.signalled = 0;
         barrier.phase = barrier.phase.wrapping_add(1);
     }
 }
-<<<<<<< HEAD
-=======
 
 #[cfg(test)]
 mod tests {
@@ -214,4 +187,3 @@ mod tests {
         assert!(!leave(&mut a, &mut group), "it has joined none");
     }
 }
->>>>>>> salu

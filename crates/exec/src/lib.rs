@@ -5,10 +5,7 @@
 //! Each family of instructions has a module with a `lower` function and its handlers.
 
 pub mod barrier;
-<<<<<<< HEAD
-=======
 pub mod clock;
->>>>>>> salu
 pub mod code;
 pub mod control;
 pub mod error;
