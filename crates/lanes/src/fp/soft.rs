@@ -188,6 +188,12 @@ impl Ieee {
     /// `a * b + c`, rounded once.
     #[must_use]
     pub fn fma(self, a: u64, b: u64, c: u64, rounding: Rounding) -> u64 {
+        self.fma_scaled(a, b, c, 0, rounding)
+    }
+
+    /// `(a * b + c) * 2^e`, rounded once; `|e|` below 10,000.
+    #[must_use]
+    pub fn fma_scaled(self, a: u64, b: u64, c: u64, e: i32, rounding: Rounding) -> u64 {
         let (x, y, z) = (self.unpack(a), self.unpack(b), self.unpack(c));
         let negative = x.negative != y.negative;
         let signed_zero = |n: bool| if n { self.sign() } else { 0 };
@@ -208,10 +214,12 @@ impl Ieee {
             (_, Class::Infinite) => c,
             (Class::Zero, Class::Zero) if negative == z.negative => signed_zero(negative),
             (Class::Zero, Class::Zero) => signed_zero(exact_zero),
-            (Class::Zero, _) => c,
+            (Class::Zero, _) => {
+                self.round(z.negative, z.exp + e, u128::from(z.sig), false, rounding)
+            }
             (_, Class::Zero) => self.round(
                 negative,
-                x.exp + y.exp,
+                x.exp + y.exp + e,
                 u128::from(x.sig) * u128::from(y.sig),
                 false,
                 rounding,
@@ -236,13 +244,13 @@ impl Ieee {
                     (0, true)
                 };
                 if big_negative == small_negative {
-                    return self.round(big_negative, big.0, big.1 + aligned, sticky, rounding);
+                    return self.round(big_negative, big.0 + e, big.1 + aligned, sticky, rounding);
                 }
                 let difference = big.1 - aligned - u128::from(sticky);
                 if difference == 0 && !sticky {
                     return signed_zero(exact_zero);
                 }
-                self.round(big_negative, big.0, difference, sticky, rounding)
+                self.round(big_negative, big.0 + e, difference, sticky, rounding)
             }
         }
     }
@@ -292,6 +300,24 @@ impl Ieee {
                 let root = wide.isqrt();
                 self.round(false, (x.exp - up) / 2, root, root * root != wide, rounding)
             }
+        }
+    }
+
+    /// `a * 2^e`, rounded once.
+    #[must_use]
+    pub fn scale(self, a: u64, e: i32, rounding: Rounding) -> u64 {
+        let x = self.unpack(a);
+        match x.class {
+            Class::Nan => self.default_nan(),
+            Class::Zero | Class::Infinite => a,
+            // Beyond 10,000 every format here over- or underflows.
+            Class::Finite => self.round(
+                x.negative,
+                x.exp + e.clamp(-10_000, 10_000),
+                u128::from(x.sig),
+                false,
+                rounding,
+            ),
         }
     }
 
