@@ -13,8 +13,8 @@ mod moves;
 use rocjitsu_isa::{Format, Inst, Name, Op, Operand as Coded};
 
 use crate::lower::Lowering;
-use crate::record::{Class, Flow, Operand, Record};
-use crate::wave::Cx;
+use crate::record::{Class, Flow, Handler, Operand, Record};
+use crate::wave::{Cx, scalar};
 
 /// Lowers a scalar arithmetic instruction.
 ///
@@ -39,6 +39,10 @@ pub fn lower(inst: &Inst, pc: u64, lowering: &mut Lowering) -> Option<Record> {
     let mut record = Record::new(*inst, pc, Class::Salu, handler);
     record.imm = i64::from(float::mode_bits(lowering));
     record.dst = lowering.dest(inst, Name::sdst).unwrap_or_default();
+    if writes_ttmp(inst, lowering) && lowering.target.generation() >= 11 {
+        record.run = keep_scc;
+        record.detail = Some(Box::new(handler));
+    }
     if inst.format() == Format::SOPK {
         let field = inst.field(Name::simm16)?;
         let extended = if compare::is_unsigned(op) { field } else { field as u16 as i16 as u32 };
@@ -53,6 +57,22 @@ pub fn lower(inst: &Inst, pc: u64, lowering: &mut Lowering) -> Option<Record> {
         _ => lowering.source(inst, Name::sdst).unwrap_or_default(),
     };
     Some(record)
+}
+
+fn writes_ttmp(inst: &Inst, lowering: &Lowering) -> bool {
+    let dst = inst.operand(Name::sdst).map(|o| lowering.resolve(o));
+    matches!(dst, Some(Operand::Scalar(n)) if (scalar::TTMP..scalar::NULL).contains(&usize::from(n)))
+}
+
+/// An instruction that tries to write a trap temporary does not change SCC either (RDNA4 manual 3.3.1.3).
+fn keep_scc(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
+    let scc = cx.wave.scc;
+    let flow = match record.detail.as_ref().and_then(|d| d.downcast_ref::<Handler>()) {
+        Some(handler) => handler(cx, record),
+        None => Flow::Next,
+    };
+    cx.wave.scc = scc;
+    flow
 }
 
 /// A source; 32-bit literals of 64-bit signed operations are sign-extended (RDNA3 manual, "Literal
