@@ -293,6 +293,7 @@ pub struct Row {
     pub(crate) need: &'static [(Name, &'static [u32])],
     pub(crate) places: Vec<Place>,
     pub(crate) fixed_literal: Option<Segments>,
+    pub(crate) mix: bool,
     defs: u8,
     uses: u8,
     flags: u64,
@@ -356,6 +357,7 @@ impl Row {
                 .map(|o| Place::find(o, layout, a.tied))
                 .collect(),
             fixed_literal,
+            mix: r.1.contains("_mix"),
             target,
             record: r.0,
             mnemonic: r.1,
