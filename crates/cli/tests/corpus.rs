@@ -3,9 +3,9 @@
 
 use std::path::{Path, PathBuf};
 
-use rocjitsu::engine::{Engine, Options};
-use rocjitsu::launch::Launch;
-use rocjitsu::launch::from_description::Selection;
+use rocjitsu_cli::engine::{Engine, Options};
+use rocjitsu_cli::launch::Launch;
+use rocjitsu_cli::launch::from_description::Selection;
 use rocjitsu_config::preset_for_target;
 use rocjitsu_gpu::memory::Memory;
 use rocjitsu_isa::Target;
