@@ -82,8 +82,12 @@ fn half(inst: &Inst, lowering: &Lowering, op: Op, names: [Name; 5]) -> Option<Ha
         let operand = if (is_mk && slot == 1) || (is_ak && slot == 2) {
             literal()?
         } else {
-            let coded = inst.operand(name).or_else(|| inst.operand(tied)).or_else(|| inst.operand(to))?;
-            lowering.banked(lowering.resolve_source(coded), slot as u32)
+            match inst.operand(name) {
+                // The madmk forms add what counts as the third source.
+                Some(coded) => lowering.banked(lowering.resolve_source(coded), if is_mk && slot == 2 { 2 } else { slot as u32 }),
+                None if inst.row().operand(tied).is_some() => Operand::Vector(half.dst as u16),
+                None => return None,
+            }
         };
         half.inputs[slot] = Some(kind);
         half.src[slot] = operand;

@@ -320,7 +320,7 @@ fn finish(details: &Details, kind: Kind, lo: &mut Row, hi: Option<&mut Row>) {
 
 fn finish32(details: &Details, bits: u32) -> u32 {
     let mut x = f32::from_bits(bits);
-    // Output modifiers work on flushed values and are ignored for subnormal results (manuals: OMOD).
+    // Output modifiers flush subnormal results and give no -0 (manuals: "Output modifiers").
     x = match details.omod {
         1 => x * 2.0,
         2 => x * 4.0,
@@ -328,8 +328,11 @@ fn finish32(details: &Details, bits: u32) -> u32 {
         _ => x,
     };
     let mut bits = x.to_bits();
-    if details.flush_out || (details.omod != 0) {
+    if details.flush_out || details.omod != 0 {
         bits = flush32(bits);
+    }
+    if details.omod != 0 && bits == 0x8000_0000 {
+        bits = 0;
     }
     if details.clamp {
         bits = clamp_bits(details, bits, 0x3f80_0000, 0x7f80_0000, 0x8000_0000);
@@ -346,6 +349,9 @@ fn finish64(details: &Details, mut x: f64) -> f64 {
     };
     if (details.flush_out || details.omod != 0) && x.is_subnormal() {
         x = 0f64.copysign(x);
+    }
+    if details.omod != 0 && x == 0.0 {
+        x = 0.0;
     }
     if details.clamp {
         if x.is_nan() {
@@ -371,6 +377,9 @@ fn finish16(details: &Details, bits: u32) -> u32 {
     }
     if details.flush_out || details.omod != 0 {
         bits = flush16(bits) & 0xffff;
+    }
+    if details.omod != 0 && bits == 0x8000 {
+        bits = 0;
     }
     if details.clamp {
         bits = clamp_bits(details, bits, 0x3c00, 0x7c00, 0x8000);

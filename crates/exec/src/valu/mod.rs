@@ -128,8 +128,8 @@ fn keeps_high_half_on_gfx9(inst: &Inst) -> bool {
 pub(crate) struct Source {
     /// What the code says.
     pub coded: rocjitsu_isa::Operand,
-    /// The name of its modifiers.
-    pub modifiers: Name,
+    /// The name of its modifiers, unless it is a literal that is always there.
+    pub modifiers: Option<Name>,
     /// Its number for op_sel: 0 to 2.
     pub number: u8,
     /// Which of the VGPR bank bits and index enables apply to it: 0 to 2, or 3 for those of the destination.
@@ -145,10 +145,10 @@ pub(crate) fn sources(inst: &Inst) -> [Option<Source>; 3] {
     let mut after_literal = false;
     for operand in row.operands.iter().filter(|o| !o.dst) {
         let (modifiers, number) = match operand.name {
-            Name::src0 => (Name::src0_modifiers, 0),
-            Name::src1 => (Name::src1_modifiers, 1),
-            Name::src2 => (Name::src2_modifiers, 2),
-            Name::imm => (Name::imm, 0),
+            Name::src0 => (Some(Name::src0_modifiers), 0),
+            Name::src1 => (Some(Name::src1_modifiers), 1),
+            Name::src2 => (Some(Name::src2_modifiers), 2),
+            Name::imm => (None, 0),
             _ => continue,
         };
         let tied = row.tied.iter().any(|&(a, b)| {
@@ -267,6 +267,11 @@ fn build(inst: &Inst, pc: u64, lowering: &Lowering, found: &ops::Found) -> Optio
     }
     record.aux = Aux(aux);
     flushing(&mut details, lowering);
+    // Manuals, "Output modifiers": ignored in IEEE mode and where subnormal results are kept; gfx12 applies them
+    // always (and flushes).
+    if target.generation() < 12 && (lowering.state.ieee() || !details.flush_out) {
+        details.omod = 0;
+    }
     details.finish = details.clamp
         || (details.omod != 0 && float_out)
         || details.flush_out
