@@ -89,7 +89,7 @@ pub fn run_pair(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
 }
 
 /// Arguments of a kernel without sources and destination.
-pub fn new_args(cx: &Cx<'_, '_>, record: &Record) -> Args {
+fn new_args(cx: &Cx<'_, '_>, record: &Record) -> Args {
     Args {
         dst: std::ptr::null_mut(),
         dst_hi: std::ptr::null_mut(),
@@ -112,7 +112,7 @@ pub(super) fn indexed(operand: Operand, applies: bool, index: u32) -> Operand {
 }
 
 /// Where the kernel finds a source.
-pub fn source(cx: &mut Cx<'_, '_>, operand: Operand, kind: Kind, slot: usize, shift: u32) -> Src {
+fn source(cx: &mut Cx<'_, '_>, operand: Operand, kind: Kind, slot: usize, shift: u32) -> Src {
     if let Operand::Vector(r) = operand {
         let r = u32::from(r);
         let lo = cx.wave.v.read_ptr(r);
@@ -403,18 +403,4 @@ fn mask_result(cx: &mut Cx<'_, '_>, record: &Record, details: &Details, mask: u6
     if details.to_exec {
         cx.wave.set_exec(mask);
     }
-}
-
-/// Replaces a source by a temporary row with the sign flipped.
-pub fn negate(cx: &mut Cx<'_, '_>, src: &mut Src, slot: usize, kind: Kind) {
-    let wide = is_wide(kind);
-    if wide {
-        materialise(cx, src, slot, 1, 0).iter_mut().for_each(|w| *w ^= 1 << 31);
-    }
-    let row = materialise(cx, src, slot, 0, 0);
-    if !wide {
-        row.iter_mut().for_each(|w| *w ^= 1 << 31);
-    }
-    let rows = &cx.unit.temp.src[slot];
-    *src = Src { lo: rows[0].as_ptr(), hi: rows[1].as_ptr(), step: 16, shift: 0 };
 }

@@ -170,6 +170,22 @@ pub(crate) fn sources(inst: &Inst) -> [Option<Source>; 3] {
 }
 
 fn build(inst: &Inst, pc: u64, lowering: &Lowering, found: &ops::Found) -> Option<Record> {
+    let dst = match found.set.out {
+        Kind::Mask => Operand::None,
+        _ => lowering.banked(lowering.dest(inst, Name::vdst)?, 3),
+    };
+    assemble(inst, pc, lowering, found, &sources(inst), dst)
+}
+
+/// The record of a lane operation with these operands.
+fn assemble(
+    inst: &Inst,
+    pc: u64,
+    lowering: &Lowering,
+    found: &ops::Found,
+    coded: &[Option<Source>; 3],
+    dst: Operand,
+) -> Option<Record> {
     let set: &KernelSet = &found.set;
     let target = lowering.target;
     let mut record = Record::new(*inst, pc, Class::Valu, general::run);
@@ -197,7 +213,6 @@ fn build(inst: &Inst, pc: u64, lowering: &Lowering, found: &ops::Found) -> Optio
     };
 
     // Sources.
-    let coded = sources(inst);
     let enabled = match details.index {
         Index::Mode => lowering.state.indexed(),
         Index::Both | Index::Split => 0b1001,
@@ -230,9 +245,7 @@ fn build(inst: &Inst, pc: u64, lowering: &Lowering, found: &ops::Found) -> Optio
     }
 
     // Results.
-    if set.out != Kind::Mask {
-        record.dst = lowering.banked(lowering.dest(inst, Name::vdst)?, 3);
-    }
+    record.dst = dst;
     if set.gives_mask {
         let writes = |i| inst.row().implicit_writes().any(|w| w == i);
         record.dst2 = match lowering.dest(inst, Name::sdst) {
