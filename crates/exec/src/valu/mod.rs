@@ -129,8 +129,8 @@ fn keeps_high_half_on_gfx9(inst: &Inst) -> bool {
 pub(crate) struct Source {
     /// What the code says.
     pub coded: rocjitsu_isa::Operand,
-    /// The name of its modifiers.
-    pub modifiers: Name,
+    /// The name of its modifiers, unless it is a literal that is always there.
+    pub modifiers: Option<Name>,
     /// Its number for op_sel: 0 to 2.
     pub number: u8,
     /// Which of the VGPR bank bits and index enables apply to it: 0 to 2, or 3 for those of the destination.
@@ -146,10 +146,10 @@ pub(crate) fn sources(inst: &Inst) -> [Option<Source>; 3] {
     let mut after_literal = false;
     for operand in row.operands.iter().filter(|o| !o.dst) {
         let (modifiers, number) = match operand.name {
-            Name::src0 => (Name::src0_modifiers, 0),
-            Name::src1 => (Name::src1_modifiers, 1),
-            Name::src2 => (Name::src2_modifiers, 2),
-            Name::imm => (Name::imm, 0),
+            Name::src0 => (Some(Name::src0_modifiers), 0),
+            Name::src1 => (Some(Name::src1_modifiers), 1),
+            Name::src2 => (Some(Name::src2_modifiers), 2),
+            Name::imm => (None, 0),
             _ => continue,
         };
         let tied = row.tied.iter().any(|&(a, b)| {
@@ -171,6 +171,22 @@ pub(crate) fn sources(inst: &Inst) -> [Option<Source>; 3] {
 }
 
 fn build(inst: &Inst, pc: u64, lowering: &Lowering, found: &ops::Found) -> Option<Record> {
+    let dst = match found.set.out {
+        Kind::Mask => Operand::None,
+        _ => lowering.banked(lowering.dest(inst, Name::vdst)?, 3),
+    };
+    assemble(inst, pc, lowering, found, &sources(inst), dst)
+}
+
+/// The record of a lane operation with these operands.
+fn assemble(
+    inst: &Inst,
+    pc: u64,
+    lowering: &Lowering,
+    found: &ops::Found,
+    coded: &[Option<Source>; 3],
+    dst: Operand,
+) -> Option<Record> {
     let set: &KernelSet = &found.set;
     let target = lowering.target;
     let mut record = Record::new(*inst, pc, Class::Valu, general::run);
@@ -198,7 +214,6 @@ fn build(inst: &Inst, pc: u64, lowering: &Lowering, found: &ops::Found) -> Optio
     };
 
     // Sources.
-    let coded = sources(inst);
     let enabled = match details.index {
         Index::Mode => lowering.state.indexed(),
         Index::Both | Index::Split => 0b1001,
@@ -231,9 +246,7 @@ fn build(inst: &Inst, pc: u64, lowering: &Lowering, found: &ops::Found) -> Optio
     }
 
     // Results.
-    if set.out != Kind::Mask {
-        record.dst = lowering.banked(lowering.dest(inst, Name::vdst)?, 3);
-    }
+    record.dst = dst;
     if set.gives_mask {
         let writes = |i| inst.row().implicit_writes().any(|w| w == i);
         record.dst2 = match lowering.dest(inst, Name::sdst) {
@@ -268,6 +281,11 @@ fn build(inst: &Inst, pc: u64, lowering: &Lowering, found: &ops::Found) -> Optio
     }
     record.aux = Aux(aux);
     flushing(&mut details, lowering);
+    // Manuals, "Output modifiers": ignored in IEEE mode and where subnormal results are kept; gfx12 applies them
+    // always (and flushes).
+    if target.generation() < 12 && (lowering.state.ieee() || !details.flush_out) {
+        details.omod = 0;
+    }
     details.finish = details.clamp
         || (details.omod != 0 && float_out)
         || details.flush_out

@@ -108,7 +108,7 @@ macro_rules! ops {
 pub(crate) use ops;
 
 /// The operation of an instruction on a target.
-pub fn find(op: Op, _target: Target) -> Option<Found> {
+pub fn find(op: Op, target: Target) -> Option<Found> {
     let files = [
         bits::find,
         carry::find,
@@ -120,5 +120,11 @@ pub fn find(op: Op, _target: Target) -> Option<Found> {
         moves::find,
         packed_integer::find,
     ];
-    files.iter().find_map(|find| find(op))
+    let mut found = files.iter().find_map(|find| find(op))?;
+    if op == Op::v_lshl_add_u64 {
+        // Counts above 4 are unsupported; the CDNA3 and CDNA4 manuals shift by them all the same, the CDNA5
+        // manual does not.
+        found.immediate = if target == Target::Gfx1250 { 4 } else { 7 };
+    }
+    Some(found)
 }
