@@ -8,6 +8,7 @@ pub mod code;
 pub mod control;
 pub mod error;
 pub mod families;
+pub mod lds;
 pub mod lower;
 pub mod memory;
 pub mod record;
