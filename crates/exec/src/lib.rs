@@ -4,6 +4,8 @@
 //! resolved and whose handler is chosen for the target, back end and mode; [`run`] executes them.
 //! Each family of instructions has a module with a `lower` function and its handlers.
 
+pub mod barrier;
+pub mod clock;
 pub mod code;
 pub mod control;
 pub mod error;

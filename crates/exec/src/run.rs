@@ -89,6 +89,9 @@ fn run_loop<L: Lanes>(cx: &mut Cx<'_, '_>, code: &mut CodeView<'_>, quantum: u64
                     for r in &block.records[..=done] {
                         counts[r.class as usize] += 1;
                     }
+                    if std::mem::take(&mut cx.wave.code_stale) {
+                        code.invalidate();
+                    }
                     return Stop::Waits;
                 }
                 Flow::Fault => {
