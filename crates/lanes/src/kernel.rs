@@ -108,6 +108,8 @@ pub enum Kind {
     PkBf16,
     /// A bit for each lane.
     Mask,
+    /// The number of the lane.
+    Lane,
 }
 
 macro_rules! word_port {
@@ -247,6 +249,20 @@ impl Output for Mask {
     }
 }
 
+/// The number of the lane: no operand of the instruction, but a source of operations that depend on it.
+#[derive(Debug)]
+pub enum Lane {}
+impl Port for Lane {
+    type Val<L: Lanes> = L::V;
+    const KIND: Kind = Kind::Lane;
+}
+impl Input for Lane {
+    #[inline(always)]
+    unsafe fn load<L: Lanes>(_: &Args, _slot: usize, chunk: usize) -> L::V {
+        L::from_array(std::array::from_fn(|lane| (chunk * WIDTH + lane) as u32))
+    }
+}
+
 /// The source operands of an operation: a tuple of ports.
 pub trait Inputs {
     /// What the operation sees.
@@ -281,7 +297,7 @@ impl Inputs for () {
 inputs!(A 0);
 inputs!(A 0, B 1);
 inputs!(A 0, B 1, C 2);
-// A mask operand always comes last, so that the slots before it are those of the instruction.
+// A mask operand or lane number always comes last, so that the slots before it are those of the instruction.
 inputs!(A 0, B 1, C 2, D 3);
 
 /// The results of an operation: a port, or a pair of one and a mask.

@@ -45,8 +45,10 @@ impl Random {
             0x3300_0001,
         ];
         let r = self.next();
-        match r % 4 {
+        match r % 5 {
             0 => EDGES[(r >> 8) as usize % EDGES.len()],
+            // Small bytes: shift counts, byte selectors.
+            2 => (r >> 32) as u32 & 0x0f1f_0f0f,
             1 => (f32::from_bits(0x3f80_0000 | (r >> 41) as u32)
                 * if r & 16 == 0 { 1.0 } else { -3.0 })
             .to_bits(),
@@ -164,6 +166,9 @@ operations! {
     eq: (B32, B32) -> Mask;
     lt_i: (B32, B32) -> Mask;
     lt_u: (B32, B32) -> Mask;
+    mul_hi_u: (B32, B32) -> B32;
+    mul_hi_i: (B32, B32) -> B32;
+    perm_bytes: (B32, B32, B32) -> B32;
     add_f32: (B32, B32) -> B32;
     sub_f32: (B32, B32) -> B32;
     mul_f32: (B32, B32) -> B32;
