@@ -185,7 +185,9 @@ pub struct Record {
     pub inst: Inst,
     /// Details of lane operations with modifiers.
     pub valu: Option<Box<crate::valu::Details>>,
-    /// Details of matrix and memory instructions.
+    /// Details of matrix instructions.
+    pub matrix: Option<Box<crate::matrix::Details>>,
+    /// Details of other instructions.
     pub detail: Option<Box<dyn std::any::Any + Send + Sync>>,
 }
 
@@ -217,6 +219,7 @@ impl Record {
             next_pc: pc.wrapping_add(inst.len() as u64),
             inst,
             valu: None,
+            matrix: None,
             detail: None,
         }
     }

@@ -20,7 +20,7 @@ use crate::wave::Cx;
 ///
 /// Sources stand in `src[0]` and `src[1]`; the 16-bit immediate of SOPK, extended as the operation reads
 /// it, is `src[1]`, and its register `src[0]`. `src[2]` is the literal of `s_fmaak` and `s_fmamk`, or the
-/// old value of the destination.
+/// old value of the destination. `imm` is MODE as the float operations need it.
 pub fn lower(inst: &Inst, pc: u64, lowering: &mut Lowering) -> Option<Record> {
     let op = inst.op();
     if op == Op::s_movrels_b32 || op == Op::s_movrels_b64 || op == Op::s_movreld_b32 || op == Op::s_movreld_b64
@@ -37,7 +37,7 @@ pub fn lower(inst: &Inst, pc: u64, lowering: &mut Lowering) -> Option<Record> {
         .or_else(|| float::handler(op))
         .or_else(|| float_compare::handler(op))?;
     let mut record = Record::new(*inst, pc, Class::Salu, handler);
-    record.imm = i64::from(lowering.state.0);
+    record.imm = i64::from(float::mode_bits(lowering));
     record.dst = lowering.dest(inst, Name::sdst).unwrap_or_default();
     if inst.format() == Format::SOPK {
         let field = inst.field(Name::simm16)?;
