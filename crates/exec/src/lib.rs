@@ -11,6 +11,7 @@ pub mod control;
 pub mod error;
 pub mod families;
 pub mod lower;
+pub mod matrix;
 pub mod memory;
 pub mod record;
 pub mod registers;

@@ -19,12 +19,14 @@
 
 mod decode;
 mod generated;
+mod image;
 mod inst;
 mod operand;
 mod table;
 mod target;
+mod text;
 
-pub use decode::{DecodeError, decode};
+pub use decode::{DecodeError, Words, decode};
 pub use generated::names::{Flag, Format, Name, Op};
 pub use inst::{Inst, OperandRef};
 pub use operand::{Operand, Special};

@@ -75,6 +75,9 @@ fn half(inst: &Inst, lowering: &Lowering, op: Op, names: [Name; 5]) -> Option<Ha
             }
             continue;
         }
+        if kind == Kind::Lane {
+            continue;
+        }
         let name = if is_mk && slot == 2 { second } else { order[slot] };
         let operand = if (is_mk && slot == 1) || (is_ak && slot == 2) {
             literal()?

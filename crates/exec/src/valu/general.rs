@@ -3,7 +3,7 @@
 
 use rocjitsu_lanes::kernel::{Args, Kind, Src};
 
-use super::modifiers::{Dpp, Sdwa, select_part};
+use super::modifiers::{Sdwa, select_part};
 use super::Details;
 use crate::record::{Flow, Operand, Record};
 use crate::wave::{Cx, scalar};
@@ -19,12 +19,12 @@ fn is_wide(kind: Kind) -> bool {
 pub fn run(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
     let Some(details) = record.valu.as_deref() else { return Flow::Next };
     let exec = cx.wave.exec();
-    let index = if record.imm != 0 { cx.wave.s[scalar::M0] & 0xff } else { 0 };
+    let (by, to) = details.index.offsets(cx.wave.s[scalar::M0]);
     let mut args = new_args(cx, record);
     let mut write = exec;
     for slot in 0..3 {
         let Some(kind) = details.inputs[slot] else { break };
-        let operand = indexed(record.src[slot], record.imm >> slot & 1 != 0, index);
+        let operand = indexed(record.src[slot], record.imm >> slot & 1 != 0, by);
         args.src[slot] = source(cx, operand, kind, slot, details.source[slot].shift);
         if details.prepare {
             let limit = prepare(cx, details, slot, kind, &mut args.src[slot], exec);
@@ -38,7 +38,7 @@ pub fn run(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
         };
     }
     args.exec = write;
-    let dst = indexed(record.dst, record.imm >> 3 & 1 != 0, index);
+    let dst = indexed(record.dst, record.imm >> 3 & 1 != 0, to);
     store(cx, record, details, &mut args, dst);
     if details.gives_mask {
         mask_result(cx, record, details, args.mask_out);
@@ -104,9 +104,9 @@ pub fn new_args(cx: &Cx<'_, '_>, record: &Record) -> Args {
     }
 }
 
-fn indexed(operand: Operand, applies: bool, index: u32) -> Operand {
+pub(super) fn indexed(operand: Operand, applies: bool, index: u32) -> Operand {
     match operand {
-        Operand::Vector(r) if applies => Operand::Vector(r + index as u16),
+        Operand::Vector(r) if applies => Operand::Vector(u32::from(r).wrapping_add(index) as u16),
         other => other,
     }
 }
@@ -172,12 +172,12 @@ fn prepare(cx: &mut Cx<'_, '_>, details: &Details, slot: usize, kind: Kind, src:
     if wide {
         let row = materialise(cx, src, slot, 1, 0);
         if let Some(dpp) = &dpp {
-            limit = permute(dpp, &mut row[..lanes], exec);
+            limit = dpp.permute(&mut row[..lanes], exec);
         }
     }
     let row = materialise(cx, src, slot, 0, shift);
     if let Some(dpp) = &dpp {
-        limit = permute(dpp, &mut row[..lanes], exec);
+        limit = dpp.permute(&mut row[..lanes], exec);
     }
     if let Some(sdwa) = &sdwa {
         row.iter_mut().for_each(|w| *w = select_part(*w, sdwa.sel[slot], sdwa.sext[slot]));
@@ -222,27 +222,6 @@ fn prepare(cx: &mut Cx<'_, '_>, details: &Details, slot: usize, kind: Kind, src:
         }
     }
     *src = Src { lo: rows[0].as_ptr(), hi: rows[1].as_ptr(), step: 16, shift: 0 };
-    limit
-}
-
-/// Moves lanes as DPP says, in place. Returns the lanes that may be written.
-pub fn permute(dpp: &Dpp, row: &mut [u32], exec: u64) -> u64 {
-    let lanes = row.len() as u32;
-    let mut from = [0u32; LANES];
-    from[..row.len()].copy_from_slice(row);
-    let mut limit = 0u64;
-    for lane in 0..lanes {
-        let in_masks = dpp.row_mask >> (lane / 16) & 1 != 0 && dpp.bank_mask >> (lane / 4 % 4) & 1 != 0;
-        let readable = |l: u32| dpp.fetch_inactive || exec >> l & 1 != 0;
-        let source = dpp.source_lane(lane, lanes);
-        let value = match source {
-            Some(l) if readable(l) => Some(from[l as usize % LANES]),
-            _ if dpp.bound_ctrl => Some(0),
-            _ => None,
-        };
-        row[lane as usize] = value.unwrap_or(0);
-        limit |= u64::from(in_masks && value.is_some()) << lane;
-    }
     limit
 }
 

@@ -42,7 +42,7 @@ pub unsafe trait Lanes: Copy + 'static {
     /// Writes 16 words.
     ///
     /// # Safety
-    /// `p` points to 16 writable words.
+    /// `p` points to 16 writable words and is a multiple of 64.
     unsafe fn store(p: *mut u32, v: Self::V);
     /// The same word in every lane.
     fn splat(x: u32) -> Self::V;
@@ -106,6 +106,34 @@ pub unsafe trait Lanes: Copy + 'static {
     fn lt_i(a: Self::V, b: Self::V) -> Self::M;
     /// Unsigned `a < b`.
     fn lt_u(a: Self::V, b: Self::V) -> Self::M;
+
+    /// High 32 bits of the unsigned product.
+    #[inline(always)]
+    fn mul_hi_u(a: Self::V, b: Self::V) -> Self::V {
+        Self::map2(a, b, |a, b| (u64::from(a) * u64::from(b) >> 32) as u32)
+    }
+    /// High 32 bits of the signed product.
+    #[inline(always)]
+    fn mul_hi_i(a: Self::V, b: Self::V) -> Self::V {
+        Self::map2(a, b, |a, b| {
+            (i64::from(a as i32) * i64::from(b as i32) >> 32) as u32
+        })
+    }
+    /// Chooses each byte of the result by a byte of `sel`: 0–3 bytes of `b`, 4–7 bytes of `a`, 8–11 the sign of
+    /// byte 1, 3, 5 or 7 of these eight in all bits, 12 zero, greater ones 0xff (manuals, V_PERM_B32).
+    #[inline(always)]
+    fn perm_bytes(a: Self::V, b: Self::V, sel: Self::V) -> Self::V {
+        Self::map3(a, b, sel, |a, b, sel| {
+            let table = u64::from(a) << 32 | u64::from(b);
+            let byte = |s: u32| match s {
+                0..=7 => (table >> (8 * s)) as u8,
+                8..=11 => ((table >> (16 * (s - 8) + 8)) as i8 >> 7) as u8,
+                12 => 0,
+                _ => 0xff,
+            };
+            u32::from_le_bytes(sel.to_le_bytes().map(|s| byte(u32::from(s))))
+        })
+    }
 
     /// f32 sum.
     fn add_f32(a: Self::V, b: Self::V) -> Self::V;

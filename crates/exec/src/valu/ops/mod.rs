@@ -2,16 +2,22 @@
 //!
 //! [`ops!`] takes functions named as instructions: names that mean the same are joined with `|`; each
 //! parameter's type is a port of [`rocjitsu_lanes::kernel`]; `L` is the back end. Parameters are the sources
-//! `src0`, `src1`, `src2` in order; a last parameter of type `Mask` is VCC or the SGPR mask operand.
+//! in the order in which assembly names them; a last parameter of type `Mask` is VCC or the SGPR mask operand,
+//! one of type `Lane` the number of the lane.
 //! `name[x](...)` names the [`Aux`](rocjitsu_lanes::kernel::Aux) value `x` where it is wanted. A `modal` body computes in
 //! the float modes other than the default.
 
+pub(crate) mod bits;
+mod carry;
 mod compare;
 mod float32;
+mod integer16;
 mod integer32;
+mod integer64;
 mod moves;
+mod packed_integer;
 
-use rocjitsu_isa::{Name, Op, Target};
+use rocjitsu_isa::{Op, Target};
 use rocjitsu_lanes::kernel::KernelSet;
 
 use crate::record::Exactness;
@@ -22,10 +28,6 @@ pub struct Found {
     pub set: KernelSet,
     /// How exact they are.
     pub exactness: Exactness,
-    /// Which source (0–2) each kernel parameter takes; the identity but for a few reversed forms.
-    pub order: [u8; 3],
-    /// The operand that holds the mask, where it is not `src2`.
-    pub mask_name: Option<Name>,
     /// The kernel applies the clamp modifier itself.
     pub clamps_itself: bool,
     /// The operation works on both registers of a pair, one after the other (packed f32).
@@ -40,8 +42,6 @@ impl Found {
         Found {
             set,
             exactness,
-            order: [0, 1, 2],
-            mask_name: None,
             clamps_itself: false,
             pair: false,
             immediate: 0,
@@ -109,5 +109,16 @@ pub(crate) use ops;
 
 /// The operation of an instruction on a target.
 pub fn find(op: Op, _target: Target) -> Option<Found> {
-    float32::find(op).or_else(|| integer32::find(op)).or_else(|| moves::find(op)).or_else(|| compare::find(op))
+    let files = [
+        bits::find,
+        carry::find,
+        compare::find,
+        float32::find,
+        integer16::find,
+        integer32::find,
+        integer64::find,
+        moves::find,
+        packed_integer::find,
+    ];
+    files.iter().find_map(|find| find(op))
 }
