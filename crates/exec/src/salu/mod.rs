@@ -84,7 +84,20 @@ fn source(inst: &Inst, name: Name, lowering: &Lowering) -> Option<Operand> {
             return Some(Operand::Const(k as u32 as i32 as i64 as u64));
         }
     }
+    if let (Some(code @ 240..=248), true) = (inst.field(name), reads_f16(inst.op())) {
+        // The table types these sources as 32-bit integers, for which the code would be an f32.
+        return F16_CONSTANTS.get(code as usize - 240).map(|&c| Operand::Const(c));
+    }
     lowering.source(inst, name)
+}
+
+/// The float inline constants 240 to 248 as f16: +-0.5, +-1, +-2, +-4, 1/(2 pi).
+const F16_CONSTANTS: [u64; 9] = [0x3800, 0xb800, 0x3c00, 0xbc00, 0x4000, 0xc000, 0x4400, 0xc400, 0x3118];
+
+/// SOP1 operations on f16: their inline constants are f16 (RDNA4 manual, "Inline constants": by the
+/// operation's type).
+fn reads_f16(op: Op) -> bool {
+    matches!(op, Op::s_ceil_f16 | Op::s_floor_f16 | Op::s_trunc_f16 | Op::s_rndne_f16 | Op::s_cvt_f32_f16)
 }
 
 /// D = f(S0).
