@@ -111,8 +111,8 @@ impl Inst {
             });
         }
         let i = self.row.operands.iter().position(|o| o.name == name)?;
-        if let Some(s) = self.row.places.get(i)?.field {
-            return Some(extract(self.word, s) as u32);
+        if let Some(p) = self.row.places.get(i)?.partner {
+            return self.field(self.row.operands.get(p)?.name);
         }
         if let Some(n) = nsa_index(name) {
             if self.row.format == Format::MIMG_NSA {
@@ -255,6 +255,9 @@ impl Inst {
     pub(crate) fn operand_at(&self, i: usize) -> Option<Operand> {
         let o: &OperandInfo = self.row.operands.get(i)?;
         let place = self.row.places.get(i)?;
+        if let Some(p) = place.partner {
+            return self.operand_at(p);
+        }
         match o.ty.fmt {
             Some(Fmt::Kimm16 | Fmt::Kimm32) => return Some(Operand::Literal(self.literal()?)),
             Some(Fmt::Kimm64) => return Some(Operand::Literal(self.literal()?)),
