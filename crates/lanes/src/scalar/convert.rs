@@ -74,9 +74,9 @@ const fn magnitude(x: u32) -> u32 {
     let abs = x & 0x7fff_ffff;
     let exp = abs >> 23;
     let sig = abs & 0x007f_ffff | 0x0080_0000;
-    let down = if exp < 150 { 150 - exp } else { 0 };
+    let down = 150u32.saturating_sub(exp);
     let down = if down > 31 { 31 } else { down };
-    let up = if exp > 150 { exp - 150 } else { 0 };
+    let up = exp.saturating_sub(150);
     let up = if up > 31 { 31 } else { up };
     if abs > 0x7f80_0000 {
         0
