@@ -91,6 +91,31 @@ pub const fn e8m0_to_f32(code: u8) -> f32 {
     f32::from_bits(if code == 0xff { 0x7fc0_0000 } else { bits })
 }
 
+/// Format of a block scale (gfx1250 WMMA), numbered as in the instruction's scale format field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum ScaleFormat {
+    /// Power of two.
+    E8m0 = 0,
+    /// Unsigned, five exponent and three mantissa bits, bias 15.
+    E5m3 = 1,
+    /// Unsigned, four exponent and three mantissa bits, bias 7; bit 7 is ignored.
+    E4m3 = 2,
+}
+
+impl ScaleFormat {
+    /// The scale `code` as f32, exact; NaN codes give a quiet NaN (CDNA5 manual 7.12.6).
+    #[inline(always)]
+    #[must_use]
+    pub const fn decode(self, code: u8) -> f32 {
+        match self {
+            Self::E8m0 => e8m0_to_f32(code),
+            Self::E5m3 => format::E5M3.decode(code as u32),
+            Self::E4m3 => format::FP8.decode(code as u32 & 0x7f),
+        }
+    }
+}
+
 /// The E8M0 scale in an f32 operand of V_CVT_SCALEF32_*: its exponent field.
 #[inline(always)]
 #[must_use]
@@ -288,6 +313,20 @@ mod tests {
         assert_eq!(e8m0_to_f32(0).to_bits(), 0x0040_0000);
         assert_eq!(e8m0_to_f32(127), 1.0);
         assert!(e8m0_to_f32(0xff).is_nan());
+        // The ranges that CDNA5 7.12.6 tabulates.
+        assert_eq!(ScaleFormat::E8m0.decode(0xfe), 2f32.powi(127));
+        assert_eq!(
+            [ScaleFormat::E5m3.decode(0xfe), ScaleFormat::E5m3.decode(1)],
+            [114_688.0, 2f32.powi(-17)]
+        );
+        assert_eq!(
+            [
+                ScaleFormat::E4m3.decode(0x7e),
+                ScaleFormat::E4m3.decode(0x81)
+            ],
+            [448.0, 2f32.powi(-9)]
+        );
+        assert!(ScaleFormat::E5m3.decode(0xff).is_nan() && ScaleFormat::E4m3.decode(0x7f).is_nan());
     }
 
     #[test]

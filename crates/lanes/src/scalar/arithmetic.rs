@@ -7,6 +7,11 @@ pub use crate::fp::arith::{
     mul_f64 as v_mul_f64, sub_f16 as v_sub_f16, sub_f32 as v_sub_f32, sub_f64 as v_sub_f64,
 };
 
+pub use {
+    v_fma_f16 as v_fma_legacy_f16, v_fma_f16 as v_fmac_f16, v_fma_f32 as v_fmac_f32,
+    v_fma_f64 as v_fmac_f64, v_mad_f16 as v_mac_f16, v_mad_f16 as v_mad_legacy_f16,
+};
+
 use crate::fp::half;
 use crate::fp::mode::{flush_bf16, flush32};
 use crate::fp::{Mode, arith};
