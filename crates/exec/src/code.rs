@@ -190,6 +190,13 @@ impl<'a> CodeView<'a> {
         CodeView { cache, epoch: cache.epoch.load(Ordering::Acquire), entries: vec![None; VIEW].into() }
     }
 
+    /// Drops all decoded code of the device.
+    #[cold]
+    pub fn invalidate(&mut self) {
+        self.cache.invalidate();
+        self.refresh();
+    }
+
     /// Forgets what was invalidated; call before a wave's turn.
     pub fn refresh(&mut self) {
         let now = self.cache.epoch.load(Ordering::Acquire);

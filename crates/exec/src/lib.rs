@@ -4,11 +4,15 @@
 //! resolved and whose handler is chosen for the target, back end and mode; [`run`] executes them.
 //! Each family of instructions has a module with a `lower` function and its handlers.
 
+pub mod barrier;
+pub mod clock;
 pub mod code;
 pub mod control;
 pub mod error;
 pub mod families;
+pub mod lds;
 pub mod lower;
+pub mod matrix;
 pub mod memory;
 pub mod record;
 pub mod registers;

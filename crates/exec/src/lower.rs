@@ -6,13 +6,13 @@ use rocjitsu_lanes::Backend;
 use crate::error::{Cause, Fault};
 use crate::record::{Class, Flow, Operand, Record};
 use crate::target::TargetFacts;
-use crate::wave::{Cx, Wave, mode, scalar};
+use crate::wave::{Cx, INDEXING, Wave, mode, scalar};
 
 /// State of a wave that decides how code is lowered. Part of a block's key, so that records need not
 /// ask for it again.
 ///
 /// Bits 7:0 MODE.FP_ROUND and FP_DENORM; 8 DX10_CLAMP; 9 IEEE; 10 FP16_OVFL; 11 wave of 64;
-/// 15:12 operands of VGPR indexing mode (gfx9); 23:16 VGPR bank bits (gfx1250).
+/// 15:12 operands of VGPR indexing mode (gfx9); 23:16 VGPR bank bits (gfx1250); 24 VGPR indexing mode is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct State(pub u32);
 
@@ -20,12 +20,15 @@ impl State {
     /// The state of a wave.
     pub fn of(wave: &Wave) -> State {
         let m = wave.mode;
+        let indexing = wave.decode_state & INDEXING != 0;
+        let operands = if indexing { wave.s[scalar::M0] >> 12 & 0xf } else { 0 };
         State(
             m & 0x3ff
                 | u32::from(m & mode::FP16_OVFL != 0) << 10
                 | u32::from(wave.lanes == 64) << 11
-                | (wave.decode_state >> 8 & 0xf) << 12
-                | (wave.decode_state & 0xff) << 16,
+                | operands << 12
+                | (wave.decode_state & 0xff) << 16
+                | u32::from(indexing) << 24,
         )
     }
     /// Lanes of the wave.
@@ -51,6 +54,10 @@ impl State {
     /// Operands that VGPR indexing mode applies to (`s_set_gpr_idx_on`): bit 0 src0, 1 src1, 2 src2, 3 dst.
     pub fn indexed(self) -> u32 {
         self.0 >> 12 & 0xf
+    }
+    /// Whether VGPR indexing mode is on: then a write to M0 may change what is decoded.
+    pub fn indexing(self) -> bool {
+        self.0 >> 24 & 1 != 0
     }
     /// VGPR banks of `s_set_vgpr_msb`: bits 1:0 src0, 3:2 src1, 5:4 src2, 7:6 dst.
     pub fn banks(self) -> u32 {
@@ -110,10 +117,13 @@ impl Lowering {
         Some(self.resolve_source(inst.operand(name)?))
     }
 
-    /// A scalar destination. NULL is a sink.
+    /// A scalar destination of one or two words. NULL is a sink, and so are trap temporaries, which only
+    /// trap handlers can write.
     pub fn dest(&self, inst: &Inst, name: Name) -> Option<Operand> {
+        const TTMP: u8 = scalar::TTMP as u8;
+        const NULL: u8 = scalar::NULL as u8;
         Some(match self.resolve(inst.operand(name)?) {
-            Operand::Scalar(n) if usize::from(n) == scalar::NULL => Operand::Scalar(scalar::SINK as u8),
+            Operand::Scalar(TTMP..=NULL) => Operand::Scalar(scalar::SINK as u8),
             other => other,
         })
     }
@@ -129,7 +139,11 @@ impl Lowering {
 
 /// The record of an instruction. One without semantics gets a record that stops the wave.
 pub fn lower(inst: Inst, pc: u64, lowering: &mut Lowering) -> Record {
-    let record = crate::families::lower(&inst, pc, lowering);
+    let indexing = lowering.state.indexing();
+    let mut record = crate::families::lower(&inst, pc, lowering);
+    if let Some(record) = record.as_mut().filter(|_| indexing) {
+        record.ends_block |= record.dst == Operand::Scalar(scalar::M0 as u8);
+    }
     record.unwrap_or_else(|| {
         let mut record = Record::new(inst, pc, Class::Control, unsupported);
         record.ends_block = true;

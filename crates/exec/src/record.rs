@@ -4,6 +4,7 @@
 use rocjitsu_isa::{Inst, Special};
 use rocjitsu_lanes::kernel::{Args, Aux, Kernel};
 
+use crate::registers::Slot;
 use crate::wave::{Cx, Wave, scalar};
 
 /// What the run loop does after an instruction.
@@ -55,6 +56,34 @@ impl Operand {
             Operand::Scalar(n) => Some(usize::from(n)),
             _ => None,
         }
+    }
+}
+
+/// Operands of a plain 32-bit lane operation, in the form the run loop wants them.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Fast {
+    /// The kernel's sources.
+    pub src: [FastSource; 3],
+    /// How many of them there are.
+    pub count: u8,
+    /// Destination.
+    pub dst: Slot,
+}
+
+/// A source of a [`Fast`] operation.
+#[derive(Clone, Copy, Debug)]
+pub enum FastSource {
+    /// A vector register.
+    Vector(Slot),
+    /// A word of the scalar file.
+    Scalar(u8),
+    /// A constant.
+    Const(u32),
+}
+
+impl Default for FastSource {
+    fn default() -> Self {
+        FastSource::Const(0)
     }
 }
 
@@ -118,11 +147,22 @@ pub enum Exactness {
 }
 
 /// One instruction, ready to execute.
+#[repr(C, align(64))]
 pub struct Record {
-    /// Executes it (also for [`Step::Fast`], where the run loop has a shorter way).
-    pub run: Handler,
+    /// How the run loop treats it.
+    pub step: Step,
+    /// What it counts as.
+    pub class: Class,
+    /// Whether nothing may follow in the same block: branches, waits, changes of the decode state.
+    pub ends_block: bool,
+    /// [`Args::aux`] of lane operations.
+    pub aux: Aux,
     /// Lane operations: the kernel. Others: a function that does nothing.
     pub kernel: Kernel,
+    /// Operands for [`Step::Fast`].
+    pub fast: Fast,
+    /// Executes it (also for [`Step::Fast`], where the run loop has a shorter way).
+    pub run: Handler,
     /// Destination.
     pub dst: Operand,
     /// Sources.
@@ -131,18 +171,10 @@ pub struct Record {
     pub dst2: Operand,
     /// Mask operand.
     pub mask: Operand,
-    /// [`Args::aux`] of lane operations.
-    pub aux: Aux,
     /// A number the handler needs: an offset, an immediate.
     pub imm: i64,
     /// Another one.
     pub imm2: i64,
-    /// How the run loop treats it.
-    pub step: Step,
-    /// What it counts as.
-    pub class: Class,
-    /// Whether nothing may follow in the same block: branches, waits, changes of the decode state.
-    pub ends_block: bool,
     /// Whether its results are the hardware's.
     pub exactness: Exactness,
     /// Address of the instruction.
@@ -153,7 +185,11 @@ pub struct Record {
     pub inst: Inst,
     /// Details of lane operations with modifiers.
     pub valu: Option<Box<crate::valu::Details>>,
-    /// Details of matrix and memory instructions.
+    /// Details of memory instructions.
+    pub mem: crate::vmem::Mem,
+    /// Details of matrix instructions.
+    pub matrix: Option<Box<crate::matrix::Details>>,
+    /// Details of other instructions.
     pub detail: Option<Box<dyn std::any::Any + Send + Sync>>,
 }
 
@@ -169,6 +205,7 @@ impl Record {
         Record {
             run,
             kernel: no_kernel,
+            fast: Fast::default(),
             dst: Operand::None,
             src: [Operand::None; 4],
             dst2: Operand::None,
@@ -184,6 +221,8 @@ impl Record {
             next_pc: pc.wrapping_add(inst.len() as u64),
             inst,
             valu: None,
+            matrix: None,
+            mem: crate::vmem::Mem::default(),
             detail: None,
         }
     }
@@ -232,10 +271,18 @@ impl Cx<'_, '_> {
 pub const SHARED_BASE: u64 = 1 << 48;
 /// Base of the scratch aperture.
 pub const PRIVATE_BASE: u64 = 2 << 48;
+/// Base of the scratch aperture of gfx1250, where any wave reaches any scratch: bits 63:58 tell it apart.
+pub const GLOBAL_SCRATCH_BASE: u64 = 1 << 58;
 /// Size of either aperture, less one.
 pub const APERTURE_LIMIT: u64 = 0xffff_ffff;
 
 impl Wave {
+    /// The flat address of this wave's scratch on gfx1250 (CDNA5 manual, 10.2.1): `SCRATCH_BASE[56:7]` in
+    /// bits 51:2, below the aperture's number. Lane l's copy lies at `l << 52` behind.
+    pub fn flat_scratch_base(&self) -> u64 {
+        GLOBAL_SCRATCH_BASE | (self.scratch & ((1 << 57) - 1)) >> 7 << 2
+    }
+
     /// The value of a special source.
     pub fn special(&self, special: Special) -> u64 {
         match special {
@@ -243,8 +290,8 @@ impl Wave {
             Special::FlatScratchHi => u64::from(self.s[scalar::FLAT_SCRATCH + 1]),
             Special::XnackMaskLo => self.s64(scalar::XNACK_MASK),
             Special::XnackMaskHi => u64::from(self.s[scalar::XNACK_MASK + 1]),
-            Special::FlatScratchBaseLo => self.scratch,
-            Special::FlatScratchBaseHi => self.scratch >> 32,
+            Special::FlatScratchBaseLo => self.flat_scratch_base(),
+            Special::FlatScratchBaseHi => self.flat_scratch_base() >> 32,
             Special::SharedBase => SHARED_BASE,
             Special::SharedLimit => SHARED_BASE | APERTURE_LIMIT,
             Special::PrivateBase => PRIVATE_BASE,

@@ -6,7 +6,7 @@ use rocjitsu_lanes::vector::{Lanes, Scalar};
 
 use crate::code::CodeView;
 use crate::lower::State;
-use crate::record::{Class, Flow, Operand, Record, Step};
+use crate::record::{Class, FastSource, Flow, Record, Step};
 use crate::wave::{Cx, Waiting};
 
 /// Why [`run`] returned.
@@ -89,6 +89,9 @@ fn run_loop<L: Lanes>(cx: &mut Cx<'_, '_>, code: &mut CodeView<'_>, quantum: u64
                     for r in &block.records[..=done] {
                         counts[r.class as usize] += 1;
                     }
+                    if std::mem::take(&mut cx.wave.code_stale) {
+                        code.invalidate();
+                    }
                     return Stop::Waits;
                 }
                 Flow::Fault => {
@@ -113,28 +116,31 @@ fn run_loop<L: Lanes>(cx: &mut Cx<'_, '_>, code: &mut CodeView<'_>, quantum: u64
 /// A lane operation on 32-bit operands without modifiers or masks.
 #[inline(always)]
 fn fast<L: Lanes>(cx: &mut Cx<'_, '_>, record: &Record, args: &mut Args) {
-    for (slot, &operand) in record.src[..3].iter().enumerate() {
-        let (lo, step) = match operand {
-            Operand::Vector(r) => (cx.wave.v.read_ptr(u32::from(r)), 16),
-            Operand::None => break,
-            shared => {
-                let row = cx.unit.temp.splat[slot][0].as_mut_ptr();
-                // SAFETY: the row has 16 words.
-                unsafe { L::store(row, L::splat(cx.get32(shared))) };
-                (row.cast_const(), 0)
+    let operands = &record.fast;
+    let wave = &mut *cx.wave;
+    for slot in 0..usize::from(operands.count.min(3)) {
+        let src = &mut args.src[slot];
+        let value = match operands.src[slot] {
+            FastSource::Vector(place) => {
+                src.lo = wave.v.read_slot(place);
+                src.step = 16;
+                continue;
             }
+            FastSource::Scalar(n) => wave.s.get(usize::from(n)).copied().unwrap_or(0),
+            FastSource::Const(k) => k,
         };
-        args.src[slot].lo = lo;
-        args.src[slot].step = step;
+        let row = cx.unit.temp.splat[slot][0].as_mut_ptr();
+        // SAFETY: the row has 16 words and lies at a multiple of 64.
+        unsafe { L::store(row, L::splat(value)) };
+        src.lo = row.cast_const();
+        src.step = 0;
     }
-    if let Operand::Vector(r) = record.dst {
-        args.dst = cx.wave.v.write_ptr(u32::from(r), &mut cx.unit.pool);
-        // The write may have moved the page of a source from the shared zeros to storage of its own;
-        // either way it reads as zero until the kernel stores.
-        args.exec = cx.wave.exec();
-        args.aux = record.aux;
-        // SAFETY: sources and destination are whole rows of this wave, or 16 shared words at step 0;
-        // the back end is supported.
-        unsafe { (record.kernel)(args) };
-    }
+    // The write may give the page of a source storage of its own in place of the shared zeros; either way
+    // that source reads as zero until the kernel stores.
+    args.dst = wave.v.write_slot(operands.dst, &mut cx.unit.pool);
+    args.exec = wave.exec();
+    args.aux = record.aux;
+    // SAFETY: sources and destination are whole rows of this wave, or 16 shared words at step 0; the back
+    // end is supported.
+    unsafe { (record.kernel)(args) };
 }

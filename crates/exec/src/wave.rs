@@ -43,7 +43,21 @@ pub mod mode {
     pub const FP16_OVFL: u32 = 1 << 23;
     /// GPR_IDX_EN (gfx9).
     pub const GPR_IDX_EN: u32 = 1 << 27;
+    /// VSKIP (gfx9).
+    pub const VSKIP: u32 = 1 << 28;
 }
+
+/// Numbers in [`Wave::hwreg`] of registers that more than `s_getreg` reads.
+pub mod hwreg {
+    /// TBA, low word; the high one follows.
+    pub const TBA: usize = 16;
+    /// TMA, low word; the high one follows.
+    pub const TMA: usize = 18;
+}
+
+/// Bit of [`Wave::decode_state`]: VGPR indexing mode is on (gfx9). Which operands it applies to stands in
+/// M0\[15:12\].
+pub const INDEXING: u32 = 1 << 8;
 
 /// One wave.
 pub struct Wave {
@@ -56,7 +70,7 @@ pub struct Wave {
     /// MODE register.
     pub mode: u32,
     /// State that decides how code is decoded: VGPR bank bits (gfx1250 `s_set_vgpr_msb`) in bits 7:0,
-    /// the operand mask of VGPR indexing mode (gfx9 `s_set_gpr_idx_*`) in bits 11:8.
+    /// [`INDEXING`].
     pub decode_state: u32,
     /// Vector registers, AccVGPRs included.
     pub v: VectorRegisters,
@@ -64,7 +78,8 @@ pub struct Wave {
     pub lanes: u32,
     /// Number of this wave in its workgroup.
     pub index: u32,
-    /// Hardware registers that `s_getreg`/`s_setreg` reach and nothing else models, by number.
+    /// Hardware registers that `s_getreg`/`s_setreg` reach and nothing else models, by number. The dispatcher
+    /// sets those that tell of the launch: GPR_ALLOC (5), XCC_ID (20 on gfx942 and gfx950), IB_STS2 (28).
     pub hwreg: [u32; 64],
     /// GPU address of the wave's scratch. Dword k of lane l lies `(k * lanes + l) * 4` bytes behind.
     pub scratch: u64,
@@ -74,6 +89,14 @@ pub struct Wave {
     pub waiting: Waiting,
     /// Which barrier of the workgroup a signal joined: the phase it saw (split barriers).
     pub barrier_phase: [u32; 32],
+    /// The named barrier that the wave has joined, or 0.
+    pub named_barrier: u8,
+    /// Doorbell of the queue that the wave was launched from, as `s_sendmsg_rtn` tells it.
+    pub doorbell: u32,
+    /// Data of the interrupts that the wave has raised (`s_sendmsg` INTERRUPT); the dispatcher takes them.
+    pub interrupts: Vec<u32>,
+    /// The wave asked for the instruction cache to be invalidated; the run loop does it.
+    pub code_stale: bool,
 }
 
 /// What a wave waits for.
@@ -106,6 +129,10 @@ impl Wave {
             scratch_size: 0,
             waiting: Waiting::No,
             barrier_phase: [0; 32],
+            named_barrier: 0,
+            doorbell: 0,
+            interrupts: Vec::new(),
+            code_stale: false,
         }
     }
 
@@ -162,6 +189,8 @@ impl Wave {
 pub struct Barrier {
     /// Waves that must signal.
     pub members: u32,
+    /// Of these, waves that have ended (the workgroup's own barrier).
+    pub ended: u32,
     /// Waves that have signalled in this phase.
     pub signalled: u32,
     /// Counts completed phases.
@@ -196,8 +225,21 @@ pub struct Unit<'a> {
     pub target: Target,
     /// Rows of temporary values: sources and results that modifiers touch.
     pub temp: Box<Temp>,
+    /// Results of a matrix instruction before they go to its registers.
+    pub matrix: Box<[[u32; 64]; 32]>,
     /// Why the last instruction stopped its wave.
     pub fault: Option<Box<crate::error::Fault>>,
+}
+
+impl<'a> Unit<'a> {
+    /// A worker's state. `backend` must be one that the host supports.
+    ///
+    /// # Panics
+    /// If it is not: the caller chooses from [`Backend::supported`].
+    pub fn new(memory: MemoryPort<'a>, backend: Backend, target: Target) -> Unit<'a> {
+        assert!(backend.is_supported(), "lane back end {backend} on a host without it");
+        Unit { pool: PagePool::default(), memory, backend, target, temp: Temp::new(), matrix: Box::new([[0; 64]; 32]), fault: None }
+    }
 }
 
 /// Temporary rows, 64 lanes each.

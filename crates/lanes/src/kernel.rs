@@ -55,7 +55,7 @@ pub struct Args {
 /// A kernel for one operation and back end.
 ///
 /// # Safety
-/// The host has the back end's instructions; every pointer that the operation uses is good for
+/// The host has the back end's instructions; rows are aligned to 64 bytes; every pointer that the operation uses is good for
 /// `chunks` groups of 16 words at its step.
 pub type Kernel = unsafe fn(&mut Args);
 
@@ -76,11 +76,11 @@ pub trait Input: Port {
 }
 /// A result.
 pub trait Output: Port {
-    /// Writes group `chunk`.
+    /// Writes group `chunk`; with `FULL`, all of its lanes.
     ///
     /// # Safety
     /// As for [`Kernel`].
-    unsafe fn store<L: Lanes>(args: &mut Args, chunk: usize, value: Self::Val<L>);
+    unsafe fn store<L: Lanes, const FULL: bool>(args: &mut Args, chunk: usize, value: Self::Val<L>);
 }
 
 /// The type of a result or source, as modifiers (clamp, omod, neg, abs) and flushing see it.
@@ -131,14 +131,9 @@ macro_rules! word_port {
         }
         impl Output for $name {
             #[inline(always)]
-            unsafe fn store<L: Lanes>(args: &mut Args, chunk: usize, value: L::V) {
-                let m = L::mask((args.exec >> (chunk * WIDTH)) as u16);
-                // SAFETY: the caller's pointers reach this group. Whole rows are stored: a masked store
-                // followed by a load of the same row would stall.
-                unsafe {
-                    let p = args.dst.add(chunk * WIDTH);
-                    L::store(p, L::select(m, value, L::load(p)));
-                }
+            unsafe fn store<L: Lanes, const FULL: bool>(args: &mut Args, chunk: usize, value: L::V) {
+                // SAFETY: the caller's pointers reach this group.
+                unsafe { put::<L, FULL>(args.dst, args.exec, chunk, value) }
             }
         }
     )*};
@@ -175,15 +170,12 @@ macro_rules! wide_port {
         }
         impl Output for $name {
             #[inline(always)]
-            unsafe fn store<L: Lanes>(args: &mut Args, chunk: usize, value: L::W) {
-                let m = L::mask((args.exec >> (chunk * WIDTH)) as u16);
+            unsafe fn store<L: Lanes, const FULL: bool>(args: &mut Args, chunk: usize, value: L::W) {
                 let (lo, hi) = L::split(value);
                 // SAFETY: the caller's pointers reach this group.
                 unsafe {
-                    let p = args.dst.add(chunk * WIDTH);
-                    L::store(p, L::select(m, lo, L::load(p)));
-                    let p = args.dst_hi.add(chunk * WIDTH);
-                    L::store(p, L::select(m, hi, L::load(p)));
+                    put::<L, FULL>(args.dst, args.exec, chunk, lo);
+                    put::<L, FULL>(args.dst_hi, args.exec, chunk, hi);
                 }
             }
         }
@@ -217,14 +209,12 @@ macro_rules! half_port {
         }
         impl Output for $name {
             #[inline(always)]
-            unsafe fn store<L: Lanes>(args: &mut Args, chunk: usize, value: L::V) {
-                let m = L::mask((args.exec >> (chunk * WIDTH)) as u16);
+            unsafe fn store<L: Lanes, const FULL: bool>(args: &mut Args, chunk: usize, value: L::V) {
                 // SAFETY: the caller's pointers reach this group.
                 unsafe {
-                    let p = args.dst.add(chunk * WIDTH);
-                    let old = L::load(p);
+                    let old = L::load(args.dst.add(chunk * WIDTH));
                     let new = L::or(L::shl(value, L::splat(args.dst_shift)), L::and(old, L::splat(args.keep)));
-                    L::store(p, L::select(m, new, old));
+                    put::<L, FULL>(args.dst, args.exec, chunk, new);
                 }
             }
         }
@@ -254,7 +244,7 @@ impl Input for Mask {
 }
 impl Output for Mask {
     #[inline(always)]
-    unsafe fn store<L: Lanes>(args: &mut Args, chunk: usize, value: L::M) {
+    unsafe fn store<L: Lanes, const FULL: bool>(args: &mut Args, chunk: usize, value: L::M) {
         args.mask_out |= u64::from(L::bits(value)) << (chunk * WIDTH) & args.exec;
     }
 }
@@ -318,20 +308,20 @@ pub trait Outputs {
     const KIND: Kind;
     /// Whether there is a mask result.
     const GIVES_MASK: bool;
-    /// Writes group `chunk`.
+    /// Writes group `chunk`; with `FULL`, all of its lanes.
     ///
     /// # Safety
     /// As for [`Kernel`].
-    unsafe fn store<L: Lanes>(args: &mut Args, chunk: usize, values: Self::Vals<L>);
+    unsafe fn store<L: Lanes, const FULL: bool>(args: &mut Args, chunk: usize, values: Self::Vals<L>);
 }
 impl<P: Output> Outputs for (P,) {
     type Vals<L: Lanes> = P::Val<L>;
     const KIND: Kind = P::KIND;
     const GIVES_MASK: bool = matches!(P::KIND, Kind::Mask);
     #[inline(always)]
-    unsafe fn store<L: Lanes>(args: &mut Args, chunk: usize, value: P::Val<L>) {
+    unsafe fn store<L: Lanes, const FULL: bool>(args: &mut Args, chunk: usize, value: P::Val<L>) {
         // SAFETY: the caller's pointers reach this group.
-        unsafe { P::store::<L>(args, chunk, value) }
+        unsafe { P::store::<L, FULL>(args, chunk, value) }
     }
 }
 impl<P: Output> Outputs for (P, Mask) {
@@ -339,11 +329,11 @@ impl<P: Output> Outputs for (P, Mask) {
     const KIND: Kind = P::KIND;
     const GIVES_MASK: bool = true;
     #[inline(always)]
-    unsafe fn store<L: Lanes>(args: &mut Args, chunk: usize, values: Self::Vals<L>) {
+    unsafe fn store<L: Lanes, const FULL: bool>(args: &mut Args, chunk: usize, values: Self::Vals<L>) {
         // SAFETY: the caller's pointers reach this group.
         unsafe {
-            P::store::<L>(args, chunk, values.0);
-            Mask::store::<L>(args, chunk, values.1);
+            P::store::<L, FULL>(args, chunk, values.0);
+            Mask::store::<L, FULL>(args, chunk, values.1);
         }
     }
 }
@@ -408,15 +398,45 @@ impl Aux {
     }
 }
 
+/// Writes group `chunk` of a row in the lanes of `exec`. Whole groups are stored: a masked store followed
+/// by a load of the same row stalls for some 60 cycles.
+#[inline(always)]
+unsafe fn put<L: Lanes, const FULL: bool>(row: *mut u32, exec: u64, chunk: usize, value: L::V) {
+    // SAFETY: the caller's row has this group.
+    unsafe {
+        let p = row.add(chunk * WIDTH);
+        if FULL {
+            L::store(p, value);
+        } else {
+            let m = L::mask((exec >> (chunk * WIDTH)) as u16);
+            L::store(p, L::select(m, value, L::load(p)));
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn group<L: Lanes, O: Op, const FULL: bool>(args: &mut Args, chunk: usize) {
+    // SAFETY: the caller's pointers reach this group.
+    unsafe {
+        let inputs = O::In::load::<L>(args, chunk);
+        let outputs = O::eval::<L>(args.aux, inputs);
+        O::Out::store::<L, FULL>(args, chunk, outputs);
+    }
+}
+
 #[inline(always)]
 unsafe fn drive<L: Lanes, O: Op>(args: &mut Args) {
     args.mask_out = 0;
-    for chunk in 0..args.chunks as usize {
-        // SAFETY: the caller's pointers reach `chunks` groups.
-        unsafe {
-            let inputs = O::In::load::<L>(args, chunk);
-            let outputs = O::eval::<L>(args.aux, inputs);
-            O::Out::store::<L>(args, chunk, outputs);
+    // SAFETY: the caller's pointers reach `chunks` groups.
+    unsafe {
+        if args.chunks == 4 && args.exec == u64::MAX {
+            for chunk in 0..4 {
+                group::<L, O, true>(args, chunk);
+            }
+        } else {
+            for chunk in 0..args.chunks as usize {
+                group::<L, O, false>(args, chunk);
+            }
         }
     }
 }
@@ -428,7 +448,7 @@ unsafe fn modal<O: Op>(args: &mut Args) {
         unsafe {
             let inputs = O::In::load::<Scalar>(args, chunk);
             let outputs = O::eval_modal::<Scalar>(args.aux, inputs);
-            O::Out::store::<Scalar>(args, chunk, outputs);
+            O::Out::store::<Scalar, false>(args, chunk, outputs);
         }
     }
 }

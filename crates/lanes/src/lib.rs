@@ -5,9 +5,18 @@
 //! - [`backend`]: which vector instruction set of the host computes, chosen at run time.
 //! - [`vector`]: one trait, [`vector::Lanes`], of operations on 16 lanes, and its three implementations.
 //! - [`kernel`]: the loop that carries an operation over the registers of a whole wave.
+//! - [`fp`]: number formats and exact arithmetic in every mode, on single values.
+//! - [`scalar`]: the arithmetic of single instructions, on single values.
+//! - [`matrix`]: matrix products, from register rows to register rows.
 
 pub mod backend;
+pub mod fp;
 pub mod kernel;
+pub mod matrix;
+pub mod scalar;
 pub mod vector;
+
+#[cfg(test)]
+mod testing;
 
 pub use backend::Backend;

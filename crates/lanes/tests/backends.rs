@@ -68,10 +68,12 @@ fn run(
     exec: u64,
     mask: u64,
 ) -> (Row, Row, u64) {
-    let (mut lo, mut hi) = ([0xdead_beef; LANES], [0xfeed_f00d; LANES]);
+    #[repr(align(64))]
+    struct Aligned(Row);
+    let (mut lo, mut hi) = (Aligned([0xdead_beef; LANES]), Aligned([0xfeed_f00d; LANES]));
     let mut args = Args {
-        dst: lo.as_mut_ptr(),
-        dst_hi: hi.as_mut_ptr(),
+        dst: lo.0.as_mut_ptr(),
+        dst_hi: hi.0.as_mut_ptr(),
         src: std::array::from_fn(|i| Src {
             lo: rows[2 * i].as_ptr(),
             hi: rows[2 * i + 1].as_ptr(),
@@ -88,7 +90,7 @@ fn run(
     };
     // SAFETY: the rows have 64 words and the back end is one that the host supports.
     unsafe { set.get(backend)(&mut args) };
-    (lo, hi, args.mask_out)
+    (lo.0, hi.0, args.mask_out)
 }
 
 fn check<O: Op>(name: &str) {

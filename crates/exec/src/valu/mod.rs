@@ -12,7 +12,8 @@ use rocjitsu_isa::{Format, Implicit, Inst, Name, Op, Operand as Coded};
 use rocjitsu_lanes::kernel::{Aux, Kernel, KernelSet, Kind};
 
 use crate::lower::Lowering;
-use crate::record::{Class, Operand, Record, Step};
+use crate::record::{Class, Fast, FastSource, Operand, Record, Step};
+use crate::registers::VectorRegisters;
 use crate::target::TargetFacts;
 use crate::wave::scalar;
 
@@ -314,7 +315,8 @@ fn assemble(
         && details.inputs.iter().flatten().all(words)
         && record.imm == 0
         && matches!(record.dst, Operand::Vector(_));
-    if simple {
+    if simple && let Some(fast) = fast_operands(&record, slot, lowering.lanes()) {
+        record.fast = fast;
         record.step = Step::Fast;
     }
     record.valu = Some(Box::new(details));
@@ -342,4 +344,19 @@ fn flushing(details: &mut Details, lowering: &Lowering) {
     // FP_DENORM: bit 0 allows subnormal sources, bit 1 subnormal results.
     details.flush_in = details.inputs.iter().flatten().any(|&k| bits(k).is_some_and(|b| b & 1 == 0));
     details.flush_out = bits(details.out).is_some_and(|b| b & 2 == 0);
+}
+
+/// The operands of a plain 32-bit operation for the run loop, unless one of them has to be computed.
+fn fast_operands(record: &Record, count: usize, lanes: u32) -> Option<Fast> {
+    let mut fast = Fast { count: count as u8, ..Fast::default() };
+    fast.dst = VectorRegisters::slot(lanes, record.dst.vector()?);
+    for (to, from) in fast.src.iter_mut().zip(&record.src[..count]) {
+        *to = match *from {
+            Operand::Vector(r) => FastSource::Vector(VectorRegisters::slot(lanes, u32::from(r))),
+            Operand::Scalar(n) => FastSource::Scalar(n),
+            Operand::Const(k) => FastSource::Const(k as u32),
+            Operand::Special(_) | Operand::None => return None,
+        };
+    }
+    Some(fast)
 }

@@ -96,7 +96,8 @@ unsafe impl Lanes for Avx512 {
     }
     #[inline(always)]
     unsafe fn store(p: *mut u32, v: __m512i) {
-        unsafe { _mm512_storeu_si512(p.cast(), v) }
+        // Volatile, since a blend followed by an ordinary store becomes a masked store.
+        unsafe { p.cast::<__m512i>().write_volatile(v) }
     }
     #[inline(always)]
     fn splat(x: u32) -> __m512i {

@@ -42,7 +42,7 @@ pub unsafe trait Lanes: Copy + 'static {
     /// Writes 16 words.
     ///
     /// # Safety
-    /// `p` points to 16 writable words.
+    /// `p` points to 16 writable words and is a multiple of 64.
     unsafe fn store(p: *mut u32, v: Self::V);
     /// The same word in every lane.
     fn splat(x: u32) -> Self::V;

@@ -1,0 +1,426 @@
+//! Vector back ends of the dense instructions on x86-64: registers are unpacked into panels
+//! (one row per k, columns or rows side by side), kernels run over jobs of 16 rows.
+
+mod kernels;
+mod scratch;
+mod v256;
+mod v512;
+
+use std::cell::RefCell;
+
+use super::layout::{self, KSplit, Registers};
+use super::op::{Element, Family, Kind, MatrixOp};
+use super::scalar::{Algorithm, algorithm};
+use super::{COperand, Operands, formats};
+use crate::backend::Backend;
+use scratch::Scratch;
+
+/// Kernels of eight lanes.
+mod avx2 {
+    super::kernels::vector_kernels!(super::v256, "avx2,fma,f16c");
+}
+
+/// Kernels of sixteen lanes.
+mod avx512 {
+    super::kernels::vector_kernels!(
+        super::v512,
+        "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni"
+    );
+}
+
+thread_local! {
+    static SCRATCH: RefCell<Box<Scratch>> = RefCell::new(Scratch::new());
+}
+
+/// One pass of a kernel: 16 rows of D (4 for 4x4 shapes) and 16 lanes.
+#[derive(Clone, Copy, Debug)]
+struct Job {
+    /// First row in A's panel.
+    a: usize,
+    /// First column in B's panel.
+    b: usize,
+    /// Word of D where row 0 starts, counting 64 words a register.
+    d: usize,
+}
+
+/// The jobs of an instruction and, for the rows of a job, their distance in words of D.
+#[derive(Clone, Copy, Debug)]
+struct Plan {
+    jobs: [Job; 8],
+    count: usize,
+    rows: [usize; 16],
+    /// 4x4 shapes: a row of A differs between the blocks, four lanes each.
+    quad: bool,
+}
+
+impl Plan {
+    /// Whether every job's rows lie within `words` words of D.
+    fn fits(&self, words: usize) -> bool {
+        let last = self.rows.iter().max().unwrap_or(&0);
+        self.jobs[..self.count].iter().all(|job| job.d + last + 16 <= words)
+    }
+}
+
+/// How to unpack an operand.
+#[derive(Clone, Copy, Debug)]
+struct Unpack {
+    element: Element,
+    split: KSplit,
+    /// Rows of A or columns of B side by side.
+    lanes: usize,
+    /// Bits to flip in a register of two 16-bit floats: NEG and NEG_HI of WMMA.
+    signs: u32,
+    /// Magnitudes below become +0.
+    limit: f32,
+    /// Rows of 32-row blocks go in the order of the accumulator registers: first those whose
+    /// bit 2 is clear, in ascending order, then the others.
+    interleave: bool,
+}
+
+/// What the floats of an operand span, as bits of positive f32.
+#[derive(Clone, Copy, Debug)]
+struct Range {
+    /// Largest magnitude.
+    top: u32,
+    /// Smallest magnitude but for zero; 0 if all are zero.
+    low: u32,
+    /// Value of the lowest set bit of any significand; 0 if all are zero.
+    unit: u32,
+    /// Some are zero.
+    zeros: bool,
+}
+
+/// Exponent of a positive normal f32.
+fn exponent(bits: u32) -> i32 {
+    (bits >> 23) as i32 - 127
+}
+
+impl Range {
+    /// Exponents of the smallest and the largest magnitude; any will do if all are zero.
+    fn exponents(self) -> (i32, i32) {
+        if self.top == 0 { (0, 0) } else { (exponent(self.low), exponent(self.top)) }
+    }
+
+    /// Whether every product, and every sum of up to `k` products and `c` (if given), in any
+    /// order, is exact in f32: all are multiples of one power of two and below 2^24 times it.
+    ///
+    /// Then fused sums lose nothing either: their grids, 2^(E - 24), 2^(E2 - 24) and
+    /// 2^(E2 - 31), are finer than that power of two, since 2^E and 2^E2 are not above the
+    /// largest sum. A plain FMA chain gives the same bits.
+    fn exact(a: Range, b: Range, c: Option<Range>, k: usize) -> bool {
+        const NORMAL: std::ops::Range<u32> = 0x0080_0000..0x7f80_0000;
+        if [a, b].iter().any(|x| !NORMAL.contains(&x.unit) || x.top >= NORMAL.end) {
+            return false;
+        }
+        let length = (k as u32).next_power_of_two().trailing_zeros() as i32;
+        let mut unit = exponent(a.unit) + exponent(b.unit);
+        let mut top = exponent(a.top) + exponent(b.top) + 2 + length;
+        match c {
+            Some(c) if c.top == 0 => {}
+            Some(c) if !NORMAL.contains(&c.unit) || c.top >= NORMAL.end => return false,
+            Some(c) => {
+                unit = unit.min(exponent(c.unit));
+                top = top.max(exponent(c.top) + 1) + 1;
+            }
+            None => {}
+        }
+        unit > -100 && top < 100 && top - unit <= 24
+    }
+}
+
+/// Fused sums of one instruction: what the kernels need besides the panels.
+#[derive(Clone, Copy, Debug)]
+struct Fused {
+    /// Products per group.
+    group: usize,
+    /// Even and odd k apart.
+    parity: bool,
+    /// What the exponent bytes of A and B are relative to.
+    bases: (i32, i32),
+    /// Exponent byte of a group without products.
+    floor: i8,
+    /// Smallest normal exponents of A and B.
+    mins: (i32, i32),
+    /// Accumulators below this, zero excepted, are not for the kernels.
+    least: f32,
+}
+
+impl Fused {
+    /// Ranges within which the kernels are exact; `None` sends the instruction to the scalar
+    /// reference, as do infinities and NaN in A or B.
+    ///
+    /// With e the exponents of non-zero elements, L the least and H the largest sum of two:
+    /// products and scaled products stay inside f32 if H <= 125 and L >= -90. All sums lie
+    /// within 90 of each other, so bytes relative to the largest hold them; a zero is -128.
+    /// A group of zeros only has no products, and its true exponent sum is at most
+    /// -126 + max e. That is at most L - 8, the value used here. With either, an accumulator
+    /// that comes from earlier groups (a multiple of 2^(L - 31)) loses nothing, and neither does
+    /// a C of 2^(L - 8) or more: the result is the accumulator.
+    fn new(op: &MatrixOp, group: usize, parity: bool, a: Range, b: Range) -> Option<Fused> {
+        let infinity = 0x7f80_0000;
+        if a.top >= infinity || b.top >= infinity {
+            return None;
+        }
+        let mins = (formats::min_exponent(op.a), formats::min_exponent(op.b));
+        let zeros = a.zeros || b.zeros;
+        let least = |exponent| if zeros { 2f32.powi(exponent) } else { 0.0 };
+        if op.a.bits() == 8 || op.a == Element::F16 {
+            // Sums of exponents lie between -30 and 30 by format.
+            return Some(Fused { group, parity, bases: (0, 0), floor: -64, mins, least: least(-64) });
+        }
+        let ((low_a, top_a), (low_b, top_b)) = (a.exponents(), b.exponents());
+        let (low, top) = (low_a + low_b, top_a + top_b);
+        if top > 125 || low < -90 || top - low > 90 || zeros && top_a.max(top_b) - 126 > low - 8 {
+            return None;
+        }
+        let floor = (low - 8 - top) as i8;
+        Some(Fused { group, parity, bases: (top_a, top_b), floor, mins, least: least(low - 8) })
+    }
+
+    /// Computes single lanes again, by the scalar reference.
+    #[cold]
+    #[allow(clippy::too_many_arguments)]
+    fn repair(&self, scratch: &Scratch, first: usize, row: usize, column: usize, lanes: u32, old: &[f32], out: &mut [u32]) {
+        let mut a = [0.0; 16];
+        let mut b = [0.0; 16];
+        for (lane, (&old, out)) in old.iter().zip(out).enumerate() {
+            if lanes >> lane & 1 == 0 {
+                continue;
+            }
+            for k in 0..self.group {
+                a[k] = scratch.a[first + k][row];
+                b[k] = scratch.b[first + k][column + lane];
+            }
+            let (a, b) = (&a[..self.group], &b[..self.group]);
+            let sum = super::fused::group(a, b, old, self.mins.0, self.mins.1, self.parity);
+            *out = sum.to_bits();
+        }
+    }
+}
+
+/// The plan for the layouts of `layout::d_slot`, 32-bit accumulators.
+fn plan(op: &MatrixOp) -> Option<Plan> {
+    let mut plan = Plan { jobs: [Job { a: 0, b: 0, d: 0 }; 8], count: 1, rows: [0; 16], quad: false };
+    let rows = |f: fn(usize) -> (usize, usize)| {
+        std::array::from_fn(|row| {
+            let (register, lane) = f(row);
+            register * 64 + lane
+        })
+    };
+    if op.family.is_mfma() {
+        match op.m {
+            32 => {
+                // Rows are interleaved: row r of a job is register r.
+                plan.rows = rows(|r| (r, 0));
+                plan.count = 4 * op.blocks;
+                for (i, job) in plan.jobs.get_mut(..plan.count)?.iter_mut().enumerate() {
+                    let (block, quarter) = (i / 4, i % 4);
+                    *job = Job {
+                        a: 32 * block + 16 * (quarter / 2),
+                        b: 32 * block + 16 * (quarter % 2),
+                        d: 64 * 16 * block + 16 * quarter,
+                    };
+                }
+            }
+            16 => {
+                plan.rows = rows(|r| (r % 4, r / 4 * 16));
+                plan.count = op.blocks;
+                for (block, job) in plan.jobs.get_mut(..plan.count)?.iter_mut().enumerate() {
+                    *job = Job { a: 16 * block, b: 16 * block, d: 64 * 4 * block };
+                }
+            }
+            4 => {
+                plan.quad = true;
+                plan.rows = rows(|r| (r % 4, 0));
+                plan.count = 4;
+                for (quarter, job) in plan.jobs[..4].iter_mut().enumerate() {
+                    *job = Job { a: 16 * quarter, b: 16 * quarter, d: 16 * quarter };
+                }
+            }
+            _ => return None,
+        }
+        return Some(plan);
+    }
+    if op.m != 16 || op.n != 16 {
+        return None;
+    }
+    plan.rows = match (op.family, op.wave) {
+        (Family::Rdna3, 32) => rows(|r| (r / 2, r % 2 * 16)),
+        (Family::Rdna3, _) => rows(|r| (r / 4, r % 4 * 16)),
+        (_, 32) => rows(|r| (r % 8, r / 8 * 16)),
+        _ => rows(|r| (r % 4, r / 8 * 16 + r / 4 % 2 * 32)),
+    };
+    Some(plan)
+}
+
+/// How to unpack A (operand 0) or B (operand 1).
+fn unpacking(op: &MatrixOp, operand: u32) -> Unpack {
+    let (element, split, lanes) = match operand {
+        0 => (op.a, layout::a_split(op), layout::a_lanes(op)),
+        _ => (op.b, layout::b_split(op), layout::b_lanes(op)),
+    };
+    let bit = |field: u8| u32::from(field >> operand & 1);
+    let signs = if op.family.is_mfma() || element.bits() != 16 {
+        0
+    } else {
+        bit(op.mods.neg) << 15 | bit(op.mods.neg_hi) << 31
+    };
+    let interleave = operand == 0 && op.family.is_mfma() && op.m == 32;
+    Unpack { element, split, lanes, signs, limit: super::unpack::flush_limit(op, element), interleave }
+}
+
+/// The vector form of an instruction.
+#[derive(Clone, Debug)]
+pub(super) struct Recipe {
+    algorithm: Algorithm,
+    plan: Plan,
+    a: Unpack,
+    b: Unpack,
+    /// CBSZ, ABID or BLGP permute lanes.
+    permutes: bool,
+}
+
+impl Recipe {
+    /// `None` if the instruction is left to the scalar reference.
+    pub fn new(op: &MatrixOp) -> Option<Recipe> {
+        // Rare: modifiers that act on single results or on C.
+        let wmma_c = !op.family.is_mfma() && (op.mods.neg & 4 != 0 || op.mods.neg_hi & 4 != 0);
+        if op.kind != Kind::Dense || op.mods.fp16_ovfl || op.mods.clamp || wmma_c {
+            return None;
+        }
+        if op.c.bits() != 32 || op.d.bits() != 32 {
+            return None;
+        }
+        let algorithm = algorithm(op);
+        if !matches!(algorithm, Algorithm::Chain | Algorithm::Tree { .. } | Algorithm::Fused { .. }) {
+            return None;
+        }
+        Some(Recipe {
+            algorithm,
+            plan: plan(op)?,
+            a: unpacking(op, 0),
+            b: unpacking(op, 1),
+            permutes: op.family.is_mfma() && (op.mods.cbsz != 0 || op.mods.blgp != 0),
+        })
+    }
+
+    /// Computes the instruction; `false` leaves D untouched. The operands have been checked, the
+    /// host supports the back end.
+    pub fn execute(
+        &self,
+        op: &MatrixOp,
+        need: &Registers,
+        backend: Backend,
+        operands: &Operands<'_>,
+        d: &mut [[u32; 64]],
+    ) -> bool {
+        let (a, b) = (&operands.a[..need.a], &operands.b[..need.b]);
+        let d = &mut d[..need.d];
+        if self.permutes {
+            let a = permuted(a, |lane| layout::broadcast_a(op, lane));
+            let b = permuted(b, |lane| layout::permute_b(op, lane));
+            let a: Vec<&[u32]> = a.iter().map(|row| &row[..]).collect();
+            let b: Vec<&[u32]> = b.iter().map(|row| &row[..]).collect();
+            return self.run(op, backend, &a, &b, operands.c, d);
+        }
+        self.run(op, backend, a, b, operands.c, d)
+    }
+
+    fn run(
+        &self,
+        op: &MatrixOp,
+        backend: Backend,
+        a: &[&[u32]],
+        b: &[&[u32]],
+        c: COperand<'_>,
+        d: &mut [[u32; 64]],
+    ) -> bool {
+        let plan = &self.plan;
+        macro_rules! kernels {
+            ($v:ident, $scratch:ident) => {{
+                // SAFETY: the host supports the back end and every row has the lanes of a wave,
+                // see `execute`.
+                unsafe {
+                    $v::unpack(&self.a, a, &mut $scratch.a);
+                    $v::unpack(&self.b, b, &mut $scratch.b);
+                    copy_c(op, c, d);
+                    let d = d.as_flattened_mut();
+                    match self.algorithm {
+                        Algorithm::Chain => $v::chain($scratch, op.k, plan, d),
+                        Algorithm::Tree { group, flush } => {
+                            $v::tree($scratch, op.k, plan, d, group, flush, op.a == Element::F16);
+                        }
+                        Algorithm::Fused { group, parity } => {
+                            let (a, b) = (&$scratch.a[..op.k], &$scratch.b[..op.k]);
+                            let (lanes_a, lanes_b) = (self.a.lanes, self.b.lanes);
+                            let (range_a, range_b) = ($v::range(a, lanes_a), $v::range(b, lanes_b));
+                            if Range::exact(range_a, range_b, None, op.k) {
+                                let range_c = $v::range(as_floats(d), 64);
+                                if Range::exact(range_a, range_b, Some(range_c), op.k) {
+                                    $v::clear_signs_of_zeros(d);
+                                    $v::chain($scratch, op.k, plan, d);
+                                    return true;
+                                }
+                            }
+                            let group = group.min(op.k);
+                            let Some(fused) = Fused::new(op, group, parity, range_a, range_b) else {
+                                return false;
+                            };
+                            if fused.least > 0.0 && has_smaller(d, fused.least) {
+                                return false;
+                            }
+                            $v::exponents(a, &mut $scratch.ea, lanes_a, fused.mins.0, fused.bases.0);
+                            $v::exponents(b, &mut $scratch.eb, lanes_b, fused.mins.1, fused.bases.1);
+                            $v::fused($scratch, op.k, plan, d, &fused);
+                        }
+                        _ => return false,
+                    }
+                }
+                true
+            }};
+        }
+        SCRATCH.with_borrow_mut(|scratch| match backend {
+            Backend::Scalar => false,
+            Backend::Avx2 => kernels!(avx2, scratch),
+            Backend::Avx512 => kernels!(avx512, scratch),
+        })
+    }
+}
+
+/// Registers with their lanes permuted by CBSZ, ABID or BLGP.
+#[cold]
+fn permuted(rows: &[&[u32]], from: impl Fn(usize) -> usize) -> Vec<[u32; 64]> {
+    rows.iter().map(|row| std::array::from_fn(|lane| row[from(lane)])).collect()
+}
+
+/// Copies C into D, where the kernels accumulate.
+fn copy_c(op: &MatrixOp, c: COperand<'_>, d: &mut [[u32; 64]]) {
+    match c {
+        COperand::InPlace => {}
+        COperand::Constant(bits) => {
+            for row in d {
+                row[..op.wave].fill(bits as u32);
+            }
+        }
+        COperand::Rows(rows) => {
+            for (row, from) in d.iter_mut().zip(rows) {
+                row[..op.wave].copy_from_slice(&from[..op.wave]);
+            }
+        }
+    }
+}
+
+/// The words of D, which are f32, by the register.
+fn as_floats(d: &[u32]) -> &[[f32; 64]] {
+    // SAFETY: u32 and f32 have the same size and alignment, and every pattern is valid for both.
+    let floats = unsafe { std::slice::from_raw_parts(d.as_ptr().cast::<f32>(), d.len()) };
+    floats.as_chunks::<64>().0
+}
+
+/// Whether an accumulator other than zero is smaller than `least`.
+fn has_smaller(d: &[u32], least: f32) -> bool {
+    d.iter().any(|&bits| {
+        let x = f32::from_bits(bits).abs();
+        x > 0.0 && x < least
+    })
+}
