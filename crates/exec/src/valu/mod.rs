@@ -8,7 +8,7 @@ mod modifiers;
 pub mod ops;
 mod wide;
 
-use rocjitsu_isa::{Format, Implicit, Inst, Name, Op};
+use rocjitsu_isa::{Format, Implicit, Inst, Name, Op, Operand as Coded};
 use rocjitsu_lanes::kernel::{Aux, Kernel, KernelSet, Kind};
 
 use crate::lower::Lowering;
@@ -128,7 +128,7 @@ fn keeps_high_half_on_gfx9(inst: &Inst) -> bool {
 #[derive(Clone, Copy)]
 pub(crate) struct Source {
     /// What the code says.
-    pub coded: rocjitsu_isa::Operand,
+    pub coded: Coded,
     /// The name of its modifiers, unless it is a literal that is always there.
     pub modifiers: Option<Name>,
     /// Its number for op_sel: 0 to 2.
@@ -224,8 +224,12 @@ fn assemble(
     for &kind in set.inputs.iter().filter(|k| !matches!(k, Kind::Mask | Kind::Lane)) {
         let source = coded[slot]?;
         let value = match source.coded {
-            rocjitsu_isa::Operand::Literal(k) if kind == Kind::B64 => {
-                rocjitsu_isa::Operand::Literal(widened_literal(inst, k))
+            Coded::Literal(k) if kind == Kind::B64 => Coded::Literal(widened_literal(inst, k)),
+            Coded::Literal(k) | Coded::Const(k) if modifiers::takes_high_half(inst, &source, kind) => {
+                // Constants are 32 bits wide here: integers with their sign, floats with zero above
+                // (RDNA3 manual, "Common Instruction Fields").
+                let negative = matches!(source.coded, Coded::Const(_)) && k >= 0xfff0;
+                Coded::Const(if negative { 0xffff } else { k >> 16 })
             }
             other => other,
         };
@@ -258,7 +262,7 @@ fn assemble(
     }
     if matches!(set.out, Kind::B16 | Kind::F16 | Kind::Bf16) {
         let high = match inst.operand(Name::vdst) {
-            Some(rocjitsu_isa::Operand::Vgpr16 { high, .. }) => high,
+            Some(Coded::Vgpr16 { high, .. }) => high,
             _ => inst.field(Name::src0_modifiers).unwrap_or(0) & 8 != 0 && !matches!(inst.format(), Format::VOP3P),
         };
         details.dst_shift = if high { 16 } else { 0 };

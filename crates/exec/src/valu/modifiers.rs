@@ -52,20 +52,24 @@ pub(super) fn source(inst: &Inst, source: &super::Source, kind: Kind, operand: &
         mods.neg = bits & 1 != 0;
         mods.abs = bits & 2 != 0;
     }
-    let half = matches!(kind, Kind::B16 | Kind::F16 | Kind::Bf16);
-    if half {
-        let high = match source.coded {
-            rocjitsu_isa::Operand::Vgpr16 { high, .. } => high,
-            _ => {
-                let op_sel = || inst.field(Name::op_sel).unwrap_or(0) >> source.number & 1 != 0;
-                field.map_or_else(op_sel, |b| b & 4 != 0)
-            }
-        };
-        if high && !matches!(operand, Operand::Const(_)) {
-            mods.shift = 16;
-        }
+    if takes_high_half(inst, source, kind) && !matches!(operand, Operand::Const(_)) {
+        mods.shift = 16;
     }
     mods
+}
+
+/// Whether a 16-bit source is the upper half of its register.
+pub(super) fn takes_high_half(inst: &Inst, source: &super::Source, kind: Kind) -> bool {
+    if !matches!(kind, Kind::B16 | Kind::F16 | Kind::Bf16) {
+        return false;
+    }
+    if let rocjitsu_isa::Operand::Vgpr16 { high, .. } = source.coded {
+        return high;
+    }
+    match source.modifiers.and_then(|name| inst.field(name)) {
+        Some(bits) => bits & 4 != 0,
+        None => source.modifiers.is_some() && inst.field(Name::op_sel).unwrap_or(0) >> source.number & 1 != 0,
+    }
 }
 
 /// Whether a source takes neg and abs although the operation moves or tests bits. (The tables give 16-bit integer
@@ -210,7 +214,7 @@ pub fn sdwa(inst: &Inst) -> Option<Sdwa> {
     let sel0 = inst.field(Name::src0_sel)?;
     let sext = |name| {
         inst.row().operand(name).is_some_and(|o| o.ty.kind == rocjitsu_isa::Kind::IntMods)
-            && inst.field(name).unwrap_or(0) & 1 != 0
+            && inst.field(name).unwrap_or(0) != 0
     };
     Some(Sdwa {
         sel: [sel0 as u8, inst.field(Name::src1_sel).unwrap_or(6) as u8],
