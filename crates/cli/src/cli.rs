@@ -30,6 +30,8 @@ enum Command {
     Info(commands::info::Args),
     /// Run a small kernel that comes with the program and draw its result
     Demo(commands::demo::Args),
+    /// Disassemble a code object, or instructions given in hexadecimal
+    Disasm(commands::disasm::Args),
     /// Show which instructions are implemented
     Coverage(commands::coverage::Args),
     /// Show or check the configuration of the simulated GPU
@@ -81,6 +83,7 @@ fn run(command: &Command, out: &mut Output) -> anyhow::Result<Status> {
         Command::Launch(args) => commands::launch::run(args, out),
         Command::Info(args) => commands::info::run(args, out),
         Command::Demo(args) => commands::demo::run(args, out),
+        Command::Disasm(args) => commands::disasm::run(args, out),
         Command::Coverage(args) => commands::coverage::run(args, out),
         Command::Config(args) => commands::config::run(args, out),
         Command::Completions(args) => commands::completions::run(args, out),

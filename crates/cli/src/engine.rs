@@ -35,7 +35,10 @@ pub fn backend() -> Result<Backend> {
         .with_context(|| format!("ROCJITSU_LANES is `{name}`: it takes scalar, avx2 or avx512"))?;
     if !backend.is_supported() {
         let have: Vec<_> = Backend::supported().map(Backend::name).collect();
-        bail!("ROCJITSU_LANES asks for `{name}`, which this host lacks; it has {}", have.join(", "));
+        bail!(
+            "ROCJITSU_LANES asks for `{name}`, which this host lacks; it has {}",
+            have.join(", ")
+        );
     }
     Ok(backend)
 }
@@ -51,7 +54,12 @@ impl<'m> Engine<'m> {
     /// # Errors
     ///
     /// This host lacks the back end.
-    pub fn new(gpu: &Gpu, target: Target, backend: Backend, memory: &'m Memory) -> Result<Engine<'m>> {
+    pub fn new(
+        gpu: &Gpu,
+        target: Target,
+        backend: Backend,
+        memory: &'m Memory,
+    ) -> Result<Engine<'m>> {
         let limits = Limits {
             compute_units: gpu.compute_units,
             waves_per_unit: gpu.simds_per_cu * gpu.waves_per_simd,
@@ -69,7 +77,12 @@ impl<'m> Engine<'m> {
     /// # Errors
     ///
     /// A fault, with the instruction and address; an instruction that is not implemented.
-    pub fn run(&self, launch: &Launch, placed: &Placed, options: &Options<'_>) -> Result<Statistics> {
+    pub fn run(
+        &self,
+        launch: &Launch,
+        placed: &Placed,
+        options: &Options<'_>,
+    ) -> Result<Statistics> {
         let grid = std::array::from_fn(|axis| launch.grid[axis] * launch.block[axis]);
         let dispatch = Dispatch {
             name: launch.kernel.name.clone(),
@@ -85,11 +98,19 @@ impl<'m> Engine<'m> {
             queue: placed.queue_address,
             id: 0,
         };
-        let how = dispatch::Options { threads: options.threads, eager_registers: options.eager_registers };
-        let done = self.device.dispatch(&dispatch, how, &|done, _| (options.progress)(done))?;
+        let how = dispatch::Options {
+            threads: options.threads,
+            eager_registers: options.eager_registers,
+        };
+        let done = self
+            .device
+            .dispatch(&dispatch, how, &|done, _| (options.progress)(done))?;
         Ok(Statistics {
             wave_instructions: done.total(),
-            by_class: Class::ALL.into_iter().map(|class| (class.name().to_owned(), done.of(class))).collect(),
+            by_class: Class::ALL
+                .into_iter()
+                .map(|class| (class.name().to_owned(), done.of(class)))
+                .collect(),
             waves: done.waves,
             seconds: done.seconds,
             peak_register_pages: done.peak_register_pages as u64,

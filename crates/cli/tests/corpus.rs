@@ -1,200 +1,108 @@
-//! Every description of the corpus becomes a launch: inputs have the stated hashes, golden outputs
-//! are read and equal to themselves, kernarg segments agree with the code objects' own metadata.
+//! Every kernel of the corpus, on every target it exists for and every lane back end of the host, gives
+//! the outputs it should. gfx1151 runs the code objects for gfx1100, whose instructions it shares.
 
 use std::path::{Path, PathBuf};
 
+use rocjitsu_cli::engine::{Engine, Options};
 use rocjitsu_cli::launch::Launch;
-use rocjitsu_cli::launch::description::Description;
 use rocjitsu_cli::launch::from_description::Selection;
-use rocjitsu_cli::launch::kernarg::{FieldValue, Hidden};
-use rocjitsu_cli::launch::outcome::Verdict;
+use rocjitsu_config::preset_for_target;
 use rocjitsu_gpu::memory::Memory;
 use rocjitsu_isa::Target;
+use rocjitsu_lanes::Backend;
 
-fn descriptions() -> Vec<PathBuf> {
-    let mut all = Vec::new();
-    for folder in ["corpus", "perf"] {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join("../../data")
-            .join(folder)
-            .join("built");
-        let files = std::fs::read_dir(folder)
-            .unwrap()
-            .map(|entry| entry.unwrap().path());
-        all.extend(files.filter(|path| {
-            path.extension()
-                .is_some_and(|extension| extension == "json")
-        }));
-    }
-    all.sort();
-    all
+fn data(folder: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data").join(folder)
 }
 
-#[test]
-fn every_description_becomes_a_launch() {
-    let descriptions = descriptions();
-    assert_eq!(descriptions.len(), 156);
-    let mut launches = 0;
-    for path in descriptions {
-        let description = Description::read(&path).unwrap_or_else(|error| panic!("{error:#}"));
-        for (number, name) in description.targets.keys().enumerate() {
-            let target: Target = name.parse().unwrap();
-            // Buffers are the same for every target, and making them takes time: check them once.
-            if number > 0 {
-                launches += 1;
-                continue;
-            }
-            let launch = Launch::from_description(
-                &path,
-                Selection {
-                    target,
-                    run_as: None,
-                },
-            );
-            let launch = launch.unwrap_or_else(|error| panic!("{error:#}"));
-            check_buffers(&launch);
-            launches += 1;
-        }
-    }
-    assert_eq!(launches, 712);
-}
-
-/// Judges the expected contents, then the same with one element changed.
-fn check_buffers(launch: &Launch) {
-    let golden = |buffer: &rocjitsu_cli::launch::Buffer| {
-        let golden = buffer
-            .golden
-            .as_ref()
-            .and_then(|golden| golden.content.clone());
-        golden.unwrap_or_else(|| buffer.content.clone())
-    };
-    let contents: Vec<Vec<u8>> = launch.buffers.iter().map(golden).collect();
-    for (outcome, buffer) in launch.judge(&contents).iter().zip(&launch.buffers) {
-        let only_hash = buffer
-            .golden
-            .as_ref()
-            .is_some_and(|golden| golden.content.is_none());
-        assert_eq!(
-            outcome.verdict.good(),
-            !only_hash,
-            "{}: {}: {}",
-            launch.name,
-            buffer.name,
-            outcome.describe()
-        );
-    }
-    let changed: Vec<Vec<u8>> = contents
-        .iter()
-        .map(|content| {
-            let mut content = content.clone();
-            if let Some(byte) = content.last_mut() {
-                *byte ^= 0x55;
-            }
-            content
-        })
+/// Descriptions that have a code object for a target, in alphabetical order.
+fn descriptions(folder: &str, target: Target) -> Vec<PathBuf> {
+    let built = data(folder).join("built");
+    let mut found: Vec<PathBuf> = std::fs::read_dir(&built)
+        .expect("the data folder is part of the repository")
+        .map(|entry| entry.expect("readable").path())
+        .filter(|path| path.extension().is_some_and(|e| e == "json"))
+        .filter(|path| path.with_extension(format!("{target}.hsaco")).exists())
         .collect();
-    for (outcome, buffer) in launch.judge(&changed).iter().zip(&launch.buffers) {
-        let unchecked = matches!(outcome.verdict, Verdict::Unchecked);
-        assert!(
-            unchecked || !outcome.verdict.good(),
-            "{}: {}",
-            launch.name,
-            buffer.name
-        );
-        if let Verdict::Differs { comparison } | Verdict::InputChanged { comparison } =
-            &outcome.verdict
-        {
-            let last: Vec<usize> = buffer.shape.iter().map(|extent| extent - 1).collect();
-            assert_eq!(
-                comparison.first.as_ref().unwrap().index,
-                last,
-                "{}",
-                launch.name
-            );
-        }
-    }
+    found.sort();
+    found
 }
 
-#[test]
-fn kernarg_layouts_agree_with_the_metadata() {
-    for path in descriptions()
+/// Runs a kernel and says what is wrong with its outputs.
+fn run(path: &Path, selection: Selection, backend: Backend, threads: usize) -> Result<(), String> {
+    let launch = Launch::from_description(path, selection).map_err(|e| format!("{e:#}"))?;
+    let target = launch.code.target();
+    let gpu = preset_for_target(target.name()).ok_or("no preset")?;
+    let memory = Memory::new(gpu.vram_bytes);
+    let engine = Engine::new(&gpu, target, backend, &memory).map_err(|e| format!("{e:#}"))?;
+    let placed = launch.place(&memory).map_err(|e| format!("{e:#}"))?;
+    let options = Options { threads, eager_registers: false, progress: &|_| {} };
+    engine.run(&launch, &placed, &options).map_err(|e| format!("{e:#}"))?;
+    let contents = launch.read_buffers(&memory, &placed).map_err(|e| format!("{e:#}"))?;
+    let outcomes = launch.judge(&contents);
+    let bad: Vec<String> = outcomes
         .iter()
-        .filter(|path| path.to_string_lossy().contains("corpus"))
-    {
-        let description = Description::read(path).unwrap();
-        if description.args.iter().any(|argument| matches!(argument, rocjitsu_cli::launch::description::ArgumentDescription::Buffer(b) if b.bytes > 1 << 20)) {
-            continue;
-        }
-        for name in description.targets.keys() {
-            let selection = Selection {
-                target: name.parse().unwrap(),
-                run_as: None,
-            };
-            let launch = Launch::from_description(path, selection).unwrap();
-            let metadata = launch.kernel.metadata.as_ref().unwrap();
-            assert!(
-                launch.kernarg.bytes >= metadata.kernarg_segment_size as usize,
-                "{name} {}",
-                launch.name
-            );
-            for field in &launch.kernarg.fields {
-                let argument = metadata
-                    .args
-                    .iter()
-                    .find(|a| a.offset as usize == field.offset);
-                let argument = argument.unwrap_or_else(|| {
-                    panic!("{name} {}: nothing at {}", launch.name, field.offset)
-                });
-                assert_eq!(argument.size as usize, field.size, "{name} {}", launch.name);
-                match field.value {
-                    FieldValue::Buffer(_) => assert_eq!(argument.value_kind, "global_buffer"),
-                    FieldValue::Hidden(hidden) => {
-                        assert_eq!(Some(hidden), Hidden::from_kind(&argument.value_kind));
-                    }
-                    FieldValue::Bytes(_) => assert!(!argument.value_kind.starts_with("hidden_")),
-                }
+        .filter(|o| !o.verdict.good())
+        .map(|o| format!("{}: {}", o.name, o.describe()))
+        .collect();
+    if bad.is_empty() { Ok(()) } else { Err(bad.join("; ")) }
+}
+
+/// Runs all kernels of a target.
+fn whole(target: Target, run_as: Option<Target>) {
+    let mut failures = Vec::new();
+    let mut count = 0;
+    for path in descriptions("corpus", target) {
+        for backend in Backend::supported() {
+            count += 1;
+            if let Err(why) = run(&path, Selection { target, run_as }, backend, 2) {
+                failures.push(format!("{} on {backend}: {why}", path.file_stem().unwrap_or_default().display()));
             }
         }
     }
+    assert!(count > 60, "only {count} kernels found for {target}");
+    assert!(failures.is_empty(), "{} of {count} runs for {target} failed:\n{}", failures.len(), failures.join("\n"));
 }
 
 #[test]
-fn a_launch_lies_in_memory_as_the_abi_says() {
-    let path =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/corpus/built/hip_launch_facts.json");
-    let launch = Launch::from_description(
-        &path,
-        Selection {
-            target: Target::Gfx90a,
-            run_as: None,
-        },
-    )
-    .unwrap();
-    let memory = Memory::new(1 << 30);
-    let placed = launch.place(&memory).unwrap();
-    let mut packet = [0; 64];
-    memory.read(placed.packet_address, &mut packet).unwrap();
-    let half = |at: usize| u16::from_le_bytes([packet[at], packet[at + 1]]);
-    let word = |at: usize| u32::from_le_bytes(packet[at..at + 4].try_into().unwrap());
-    let long = |at: usize| u64::from_le_bytes(packet[at..at + 8].try_into().unwrap());
-    assert_eq!((half(0) & 0xff, half(2)), (2, 3));
-    assert_eq!([half(4), half(6), half(8)], [8, 4, 2]);
-    assert_eq!([word(12), word(16), word(20)], [24, 8, 4]);
-    assert_eq!(
-        (long(32), long(40)),
-        (placed.descriptor_address, placed.kernarg_address)
-    );
-    let mut kernarg = [0; 264];
-    memory.read(placed.kernarg_address, &mut kernarg).unwrap();
-    assert_eq!(kernarg[..8], placed.buffers[0].to_le_bytes());
-    assert_eq!(
-        kernarg[8..26],
-        [3, 0, 0, 0, 2, 0, 0, 0, 2, 0, 0, 0, 8, 0, 4, 0, 2, 0]
-    );
-    assert_eq!(kernarg[72..74], [3, 0]);
-    assert!(placed.buffers.iter().all(|address| address % 256 == 0));
-    assert_eq!(
-        launch.read_buffers(&memory, &placed).unwrap()[0],
-        launch.buffers[0].content
-    );
+fn gfx90a() {
+    whole(Target::Gfx90a, None);
+}
+#[test]
+fn gfx942() {
+    whole(Target::Gfx942, None);
+}
+#[test]
+fn gfx950() {
+    whole(Target::Gfx950, None);
+}
+#[test]
+fn gfx1100() {
+    whole(Target::Gfx1100, None);
+}
+#[test]
+fn gfx1151() {
+    whole(Target::Gfx1100, Some(Target::Gfx1151));
+}
+#[test]
+fn gfx1201() {
+    whole(Target::Gfx1201, None);
+}
+#[test]
+fn gfx1250() {
+    whole(Target::Gfx1250, None);
+}
+
+/// Results do not depend on the number of worker threads (order of float atomics aside).
+#[test]
+fn any_number_of_threads() {
+    for name in ["softmax_f32", "hip_lds_reduce", "lock_accumulate", "matmul_f16"] {
+        let path = data("corpus").join(format!("built/{name}.json"));
+        for threads in [1, 2, 3, 7] {
+            let selection = Selection { target: Target::Gfx942, run_as: None };
+            if let Err(why) = run(&path, selection, Backend::best(), threads) {
+                panic!("{name} with {threads} threads: {why}");
+            }
+        }
+    }
 }

@@ -117,10 +117,13 @@ impl Lowering {
         Some(self.resolve_source(inst.operand(name)?))
     }
 
-    /// A scalar destination. NULL is a sink.
+    /// A scalar destination of one or two words. NULL is a sink, and so are trap temporaries, which only
+    /// trap handlers can write.
     pub fn dest(&self, inst: &Inst, name: Name) -> Option<Operand> {
+        const TTMP: u8 = scalar::TTMP as u8;
+        const NULL: u8 = scalar::NULL as u8;
         Some(match self.resolve(inst.operand(name)?) {
-            Operand::Scalar(n) if usize::from(n) == scalar::NULL => Operand::Scalar(scalar::SINK as u8),
+            Operand::Scalar(TTMP..=NULL) => Operand::Scalar(scalar::SINK as u8),
             other => other,
         })
     }

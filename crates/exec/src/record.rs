@@ -185,6 +185,8 @@ pub struct Record {
     pub inst: Inst,
     /// Details of lane operations with modifiers.
     pub valu: Option<Box<crate::valu::Details>>,
+    /// Details of memory instructions.
+    pub mem: crate::vmem::Mem,
     /// Details of matrix instructions.
     pub matrix: Option<Box<crate::matrix::Details>>,
     /// Details of other instructions.
@@ -220,6 +222,7 @@ impl Record {
             inst,
             valu: None,
             matrix: None,
+            mem: crate::vmem::Mem::default(),
             detail: None,
         }
     }
@@ -268,10 +271,18 @@ impl Cx<'_, '_> {
 pub const SHARED_BASE: u64 = 1 << 48;
 /// Base of the scratch aperture.
 pub const PRIVATE_BASE: u64 = 2 << 48;
+/// Base of the scratch aperture of gfx1250, where any wave reaches any scratch: bits 63:58 tell it apart.
+pub const GLOBAL_SCRATCH_BASE: u64 = 1 << 58;
 /// Size of either aperture, less one.
 pub const APERTURE_LIMIT: u64 = 0xffff_ffff;
 
 impl Wave {
+    /// The flat address of this wave's scratch on gfx1250 (CDNA5 manual, 10.2.1): `SCRATCH_BASE[56:7]` in
+    /// bits 51:2, below the aperture's number. Lane l's copy lies at `l << 52` behind.
+    pub fn flat_scratch_base(&self) -> u64 {
+        GLOBAL_SCRATCH_BASE | (self.scratch & ((1 << 57) - 1)) >> 7 << 2
+    }
+
     /// The value of a special source.
     pub fn special(&self, special: Special) -> u64 {
         match special {
@@ -279,8 +290,8 @@ impl Wave {
             Special::FlatScratchHi => u64::from(self.s[scalar::FLAT_SCRATCH + 1]),
             Special::XnackMaskLo => self.s64(scalar::XNACK_MASK),
             Special::XnackMaskHi => u64::from(self.s[scalar::XNACK_MASK + 1]),
-            Special::FlatScratchBaseLo => self.scratch,
-            Special::FlatScratchBaseHi => self.scratch >> 32,
+            Special::FlatScratchBaseLo => self.flat_scratch_base(),
+            Special::FlatScratchBaseHi => self.flat_scratch_base() >> 32,
             Special::SharedBase => SHARED_BASE,
             Special::SharedLimit => SHARED_BASE | APERTURE_LIMIT,
             Special::PrivateBase => PRIVATE_BASE,

@@ -111,8 +111,8 @@ impl Inst {
             });
         }
         let i = self.row.operands.iter().position(|o| o.name == name)?;
-        if let Some(s) = self.row.places.get(i)?.field {
-            return Some(extract(self.word, s) as u32);
+        if let Some(p) = self.row.places.get(i)?.partner {
+            return self.field(self.row.operands.get(p)?.name);
         }
         if let Some(n) = nsa_index(name) {
             if self.row.format == Format::MIMG_NSA {
@@ -237,9 +237,27 @@ impl Inst {
         Some(unit * [8, 8, 6, 6, 4].get(self.field(kind)? as usize).unwrap_or(&8))
     }
 
+    /// How a constant is read: as the type says, but in mix instructions as binary32 where `op_sel_hi` does
+    /// not ask for 16 bits.
+    fn constant_format(&self, o: &OperandInfo) -> Option<Fmt> {
+        let modifiers = match o.name {
+            _ if !self.row.mix => return o.ty.fmt,
+            Name::src0 => Name::src0_modifiers,
+            Name::src1 => Name::src1_modifiers,
+            _ => Name::src2_modifiers,
+        };
+        match o.ty.fmt {
+            Some(Fmt::Fp16) if self.modifiers(modifiers) & 8 != 0 => o.ty.fmt,
+            _ => Some(Fmt::Fp32),
+        }
+    }
+
     pub(crate) fn operand_at(&self, i: usize) -> Option<Operand> {
         let o: &OperandInfo = self.row.operands.get(i)?;
         let place = self.row.places.get(i)?;
+        if let Some(p) = place.partner {
+            return self.operand_at(p);
+        }
         match o.ty.fmt {
             Some(Fmt::Kimm16 | Fmt::Kimm32) => return Some(Operand::Literal(self.literal()?)),
             Some(Fmt::Kimm64) => return Some(Operand::Literal(self.literal()?)),
@@ -260,7 +278,7 @@ impl Inst {
         } else {
             0
         };
-        operand::read(self.row.target, o.ty, raw, self.literal(), half, partner)
+        operand::read(self.row.target, o.ty, self.constant_format(o), raw, self.literal(), half, partner)
     }
 }
 

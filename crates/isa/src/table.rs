@@ -293,6 +293,7 @@ pub struct Row {
     pub(crate) need: &'static [(Name, &'static [u32])],
     pub(crate) places: Vec<Place>,
     pub(crate) fixed_literal: Option<Segments>,
+    pub(crate) mix: bool,
     defs: u8,
     uses: u8,
     flags: u64,
@@ -300,28 +301,30 @@ pub struct Row {
     sets: u8,
 }
 
-/// Where the bits of an operand are: its own field, or that of the operand it is tied to.
+/// Where the bits of an operand are: in its own field, or with the operand (by its index) that it is tied to.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Place {
     pub(crate) field: Option<Segments>,
+    pub(crate) partner: Option<usize>,
     /// Modifiers and the bit of them that says which half of a VGPR is meant.
     pub(crate) half: Option<(Segments, u8)>,
 }
 
 impl Place {
-    fn find(o: &OperandInfo, layout: &'static Layout, tied: &[(Name, Name)]) -> Place {
-        let partner = || {
-            tied.iter().find_map(|&(a, b)| {
-                let other = if a == o.name {
-                    b
-                } else if b == o.name {
-                    a
-                } else {
-                    return None;
-                };
-                layout.segments(other)
-            })
+    fn find(o: &OperandInfo, operands: &'static [OperandInfo], layout: &'static Layout, tied: &[(Name, Name)]) -> Place {
+        let own = layout.segments(o.name);
+        // Some rows do not say that the old value of the destination is in the destination.
+        let old = match o.name {
+            Name::old | Name::vdst_in => Some(Name::vdst),
+            Name::sdst_in => Some(Name::sdst),
+            _ => None,
         };
+        let partner = tied
+            .iter()
+            .filter_map(|&(a, b)| if a == o.name { Some(b) } else { (b == o.name).then_some(a) })
+            .chain(old)
+            .filter(|&n| own.is_none() && layout.segments(n).is_some())
+            .find_map(|n| operands.iter().position(|o| o.name == n));
         let half = match o.ty.reading {
             Reading::Source16 | Reading::Vgpr16 => {
                 let (mods, bit) = match o.name {
@@ -334,10 +337,7 @@ impl Place {
             }
             _ => None,
         };
-        Place {
-            field: layout.segments(o.name).or_else(partner),
-            half,
-        }
+        Place { field: own, partner, half }
     }
 }
 
@@ -353,9 +353,10 @@ impl Row {
         Row {
             places: operands
                 .iter()
-                .map(|o| Place::find(o, layout, a.tied))
+                .map(|o| Place::find(o, operands, layout, a.tied))
                 .collect(),
             fixed_literal,
+            mix: r.1.contains("_mix"),
             target,
             record: r.0,
             mnemonic: r.1,

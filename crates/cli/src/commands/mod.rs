@@ -4,6 +4,7 @@ pub mod completions;
 pub mod config;
 pub mod coverage;
 pub mod demo;
+pub mod disasm;
 pub mod gpu;
 pub mod info;
 pub mod launch;

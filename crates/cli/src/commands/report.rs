@@ -35,11 +35,20 @@ pub struct Report<'a> {
 /// # Errors
 ///
 /// A launch that cannot be placed, a fault of the execution.
-pub fn execute<'a>(launch: &'a Launch, host: &'a Host, repeat: u32, quiet: bool) -> Result<Report<'a>> {
+pub fn execute<'a>(
+    launch: &'a Launch,
+    host: &'a Host,
+    repeat: u32,
+    quiet: bool,
+) -> Result<Report<'a>> {
     let memory = Memory::new(host.gpu.vram_bytes);
     let engine = Engine::new(&host.gpu, launch.code.target(), host.backend, &memory)?;
     let placed = launch.place(&memory)?;
-    let groups = launch.grid.iter().map(|&extent| u64::from(extent)).product();
+    let groups = launch
+        .grid
+        .iter()
+        .map(|&extent| u64::from(extent))
+        .product();
     let mut runs = Vec::new();
     for turn in 0..repeat {
         if turn > 0 {
@@ -58,7 +67,13 @@ pub fn execute<'a>(launch: &'a Launch, host: &'a Host, repeat: u32, quiet: bool)
     }
     let contents = launch.read_buffers(&memory, &placed)?;
     let buffers = launch.judge(&contents);
-    Ok(Report { launch, gpu: &host.gpu, runs, contents, buffers })
+    Ok(Report {
+        launch,
+        gpu: &host.gpu,
+        runs,
+        contents,
+        buffers,
+    })
 }
 
 impl Report<'_> {

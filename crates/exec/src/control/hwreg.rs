@@ -96,7 +96,7 @@ pub fn lower(inst: &Inst, pc: u64, lowering: &Lowering) -> Option<Record> {
     record.ends_block = inst.op() != Op::s_getreg_b32 && register == Register::Mode;
     record.dst = lowering.dest(inst, Name::sdst).unwrap_or_default();
     record.src[0] = match inst.format() {
-        Format::SOPK_LIT => Operand::Const(inst.literal()?),
+        Format::SOPK_LIT => Operand::Const(u64::from(inst.field(Name::imm)?)),
         _ => lowering.source(inst, Name::sdst)?,
     };
     let mask = u32::MAX >> (32 - size);

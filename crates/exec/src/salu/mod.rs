@@ -13,8 +13,8 @@ mod moves;
 use rocjitsu_isa::{Format, Inst, Name, Op, Operand as Coded};
 
 use crate::lower::Lowering;
-use crate::record::{Class, Flow, Operand, Record};
-use crate::wave::Cx;
+use crate::record::{Class, Flow, Handler, Operand, Record};
+use crate::wave::{Cx, scalar};
 
 /// Lowers a scalar arithmetic instruction.
 ///
@@ -39,6 +39,10 @@ pub fn lower(inst: &Inst, pc: u64, lowering: &mut Lowering) -> Option<Record> {
     let mut record = Record::new(*inst, pc, Class::Salu, handler);
     record.imm = i64::from(float::mode_bits(lowering));
     record.dst = lowering.dest(inst, Name::sdst).unwrap_or_default();
+    if writes_ttmp(inst, lowering) && lowering.target.generation() >= 11 {
+        record.run = keep_scc;
+        record.detail = Some(Box::new(handler));
+    }
     if inst.format() == Format::SOPK {
         let field = inst.field(Name::simm16)?;
         let extended = if compare::is_unsigned(op) { field } else { field as u16 as i16 as u32 };
@@ -55,6 +59,22 @@ pub fn lower(inst: &Inst, pc: u64, lowering: &mut Lowering) -> Option<Record> {
     Some(record)
 }
 
+fn writes_ttmp(inst: &Inst, lowering: &Lowering) -> bool {
+    let dst = inst.operand(Name::sdst).map(|o| lowering.resolve(o));
+    matches!(dst, Some(Operand::Scalar(n)) if (scalar::TTMP..scalar::NULL).contains(&usize::from(n)))
+}
+
+/// An instruction that tries to write a trap temporary does not change SCC either (RDNA4 manual 3.3.1.3).
+fn keep_scc(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
+    let scc = cx.wave.scc;
+    let flow = match record.detail.as_ref().and_then(|d| d.downcast_ref::<Handler>()) {
+        Some(handler) => handler(cx, record),
+        None => Flow::Next,
+    };
+    cx.wave.scc = scc;
+    flow
+}
+
 /// A source; 32-bit literals of 64-bit signed operations are sign-extended (RDNA3 manual, "Literal
 /// constant"; the CDNA3 manual says the same under "SALU operands").
 fn source(inst: &Inst, name: Name, lowering: &Lowering) -> Option<Operand> {
@@ -64,7 +84,20 @@ fn source(inst: &Inst, name: Name, lowering: &Lowering) -> Option<Operand> {
             return Some(Operand::Const(k as u32 as i32 as i64 as u64));
         }
     }
+    if let (Some(code @ 240..=248), true) = (inst.field(name), reads_f16(inst.op())) {
+        // The table types these sources as 32-bit integers, for which the code would be an f32.
+        return F16_CONSTANTS.get(code as usize - 240).map(|&c| Operand::Const(c));
+    }
     lowering.source(inst, name)
+}
+
+/// The float inline constants 240 to 248 as f16: +-0.5, +-1, +-2, +-4, 1/(2 pi).
+const F16_CONSTANTS: [u64; 9] = [0x3800, 0xb800, 0x3c00, 0xbc00, 0x4000, 0xc000, 0x4400, 0xc400, 0x3118];
+
+/// SOP1 operations on f16: their inline constants are f16 (RDNA4 manual, "Inline constants": by the
+/// operation's type).
+fn reads_f16(op: Op) -> bool {
+    matches!(op, Op::s_ceil_f16 | Op::s_floor_f16 | Op::s_trunc_f16 | Op::s_rndne_f16 | Op::s_cvt_f32_f16)
 }
 
 /// D = f(S0).

@@ -40,7 +40,7 @@ pub fn handler(op: Op) -> Option<Handler> {
     })
 }
 
-/// Lowers `s_movrel*`. `src[0]` and `dst` are as encoded, `imm2` says what is relative.
+/// Lowers `s_movrel*`. `src[0]` and `dst` are as encoded; `imm` is 1 on gfx9.
 pub fn lower_relative(inst: &Inst, pc: u64, lowering: &Lowering) -> Option<Record> {
     let handler: Handler = match inst.op() {
         Op::s_movrels_b32 => |cx, r| relative(cx, r, 1, m0, |_| 0),
@@ -51,10 +51,9 @@ pub fn lower_relative(inst: &Inst, pc: u64, lowering: &Lowering) -> Option<Recor
         _ => return None,
     };
     let mut record = Record::new(*inst, pc, Class::Salu, handler);
-    record.dst = lowering.dest(inst, Name::sdst)?;
+    record.dst = lowering.resolve(inst.operand(Name::sdst)?);
     record.src[0] = lowering.resolve(inst.operand(Name::src0)?);
-    // Numbers from here on are no SGPRs that indexing may reach.
-    record.imm = if lowering.target.is_cdna() { 102 } else { scalar::VCC as i64 };
+    record.imm = i64::from(lowering.target.is_cdna());
     Some(record)
 }
 
@@ -62,11 +61,25 @@ fn m0(cx: &Cx<'_, '_>) -> u32 {
     cx.wave.s[scalar::M0]
 }
 
+/// The register `offset` behind the one that an operand names, or `None` if an operand of `words` words
+/// there leaves the range that the operand names: SGPRs with VCC (on gfx9 without), or trap temporaries.
+fn place(operand: Operand, offset: u32, words: usize, gfx9: bool) -> Option<usize> {
+    let n = operand.scalar()?;
+    let at = n.checked_add(offset as usize)?;
+    let range = match n {
+        ..scalar::VCC if gfx9 => 0..102,
+        ..scalar::TTMP => 0..scalar::TTMP,
+        ..scalar::NULL => scalar::TTMP..scalar::NULL,
+        // Any other register, as it is.
+        _ => n..n + words,
+    };
+    (range.contains(&at) && at + words <= range.end).then_some(at)
+}
+
 /// Moves `words` words with an offset added to the number of the source and of the destination.
 ///
-/// Out of range (CDNA3 manual 3.6.2, RDNA4 manual 3.3.1.3): a source reads SGPR0 on gfx9 and zero later;
-/// a destination is not written. An operand that is no SGPR must not be indexed; it is taken as it is when
-/// the offset is zero.
+/// Out of range (CDNA3 manual 3.6.1, RDNA4 manual 3.3.1.3): a source reads SGPR0, a destination is not
+/// written. Trap temporaries cannot be written outside a trap handler.
 #[inline(always)]
 fn relative(
     cx: &mut Cx<'_, '_>,
@@ -75,30 +88,19 @@ fn relative(
     source_offset: impl Fn(&Cx<'_, '_>) -> u32,
     dest_offset: impl Fn(&Cx<'_, '_>) -> u32,
 ) -> Flow {
-    let limit = record.imm as usize;
-    let place = |operand: Operand, offset: u32| {
-        let n = operand.scalar()?;
-        if offset == 0 {
-            return Some(n);
+    let gfx9 = record.imm != 0;
+    let value = match record.src[0] {
+        source @ Operand::Scalar(_) => {
+            let from = place(source, source_offset(cx), words, gfx9).unwrap_or(0);
+            if from == scalar::NULL { 0 } else { cx.wave.s64(from) }
         }
-        let at = n.checked_add(offset as usize)?;
-        (n < limit && at + words <= limit).then_some(at)
+        constant => cx.get64(constant),
     };
-    let from = match (record.src[0], source_offset(cx)) {
-        (source @ (Operand::Const(_) | Operand::Special(_)), _) => Err(source),
-        (source, offset) => Ok(place(source, offset)),
-    };
-    let value = match from {
-        Err(source) => cx.get64(source),
-        Ok(Some(n)) => cx.wave.s64(n),
-        Ok(None) if limit == 102 => cx.wave.s64(0),
-        Ok(None) => 0,
-    };
-    if let Some(n) = place(record.dst, dest_offset(cx)) {
-        match words {
-            1 => cx.wave.s[n] = value as u32,
-            _ => cx.wave.set_s64(n, value),
-        }
+    let to = place(record.dst, dest_offset(cx), words, gfx9);
+    match to {
+        None | Some(scalar::TTMP..=scalar::NULL) => {}
+        Some(n) if words == 1 => cx.wave.s[n] = value as u32,
+        Some(n) => cx.wave.set_s64(n, value),
     }
     Flow::Next
 }

@@ -47,7 +47,7 @@ pub fn run(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
 }
 
 /// Arguments of a kernel without sources and destination.
-pub fn new_args(cx: &Cx<'_, '_>, record: &Record) -> Args {
+fn new_args(cx: &Cx<'_, '_>, record: &Record) -> Args {
     Args {
         dst: std::ptr::null_mut(),
         dst_hi: std::ptr::null_mut(),
@@ -70,7 +70,7 @@ pub(super) fn indexed(operand: Operand, applies: bool, index: u32) -> Operand {
 }
 
 /// Where the kernel finds a source.
-pub fn source(cx: &mut Cx<'_, '_>, operand: Operand, kind: Kind, slot: usize, shift: u32) -> Src {
+fn source(cx: &mut Cx<'_, '_>, operand: Operand, kind: Kind, slot: usize, shift: u32) -> Src {
     if let Operand::Vector(r) = operand {
         let r = u32::from(r);
         if kind == Kind::PkF32 {
@@ -301,7 +301,7 @@ fn finish(details: &Details, kind: Kind, lo: &mut Row, hi: Option<&mut Row>) {
 
 fn finish32(details: &Details, bits: u32) -> u32 {
     let mut x = f32::from_bits(bits);
-    // Output modifiers work on flushed values and are ignored for subnormal results (manuals: OMOD).
+    // Output modifiers flush subnormal results and give no -0 (manuals: "Output modifiers").
     x = match details.omod {
         1 => x * 2.0,
         2 => x * 4.0,
@@ -309,8 +309,11 @@ fn finish32(details: &Details, bits: u32) -> u32 {
         _ => x,
     };
     let mut bits = x.to_bits();
-    if details.flush_out || (details.omod != 0) {
+    if details.flush_out || details.omod != 0 {
         bits = flush32(bits);
+    }
+    if details.omod != 0 && bits == 0x8000_0000 {
+        bits = 0;
     }
     if details.clamp {
         bits = clamp_bits(details, bits, 0x3f80_0000, 0x7f80_0000, 0x8000_0000);
@@ -327,6 +330,9 @@ fn finish64(details: &Details, mut x: f64) -> f64 {
     };
     if (details.flush_out || details.omod != 0) && x.is_subnormal() {
         x = 0f64.copysign(x);
+    }
+    if details.omod != 0 && x == 0.0 {
+        x = 0.0;
     }
     if details.clamp {
         if x.is_nan() {
@@ -353,6 +359,9 @@ fn finish16(details: &Details, bits: u32) -> u32 {
     if details.flush_out || details.omod != 0 {
         bits = flush16(bits) & 0xffff;
     }
+    if details.omod != 0 && bits == 0x8000 {
+        bits = 0;
+    }
     if details.clamp {
         bits = clamp_bits(details, bits, 0x3c00, 0x7c00, 0x8000);
     }
@@ -375,18 +384,4 @@ fn mask_result(cx: &mut Cx<'_, '_>, record: &Record, details: &Details, mask: u6
     if details.to_exec {
         cx.wave.set_exec(mask);
     }
-}
-
-/// Replaces a source by a temporary row with the sign flipped.
-pub fn negate(cx: &mut Cx<'_, '_>, src: &mut Src, slot: usize, kind: Kind) {
-    let wide = is_wide(kind);
-    if wide {
-        materialise(cx, src, slot, 1, 0).iter_mut().for_each(|w| *w ^= 1 << 31);
-    }
-    let row = materialise(cx, src, slot, 0, 0);
-    if !wide {
-        row.iter_mut().for_each(|w| *w ^= 1 << 31);
-    }
-    let rows = &cx.unit.temp.src[slot];
-    *src = Src { lo: rows[0].as_ptr(), hi: rows[1].as_ptr(), step: 16, shift: 0 };
 }

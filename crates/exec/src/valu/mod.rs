@@ -8,7 +8,7 @@ mod modifiers;
 pub mod ops;
 mod wide;
 
-use rocjitsu_isa::{Format, Implicit, Inst, Name, Op};
+use rocjitsu_isa::{Format, Implicit, Inst, Name, Op, Operand as Coded};
 use rocjitsu_lanes::kernel::{Aux, Kernel, KernelSet, Kind};
 
 use crate::lower::Lowering;
@@ -124,9 +124,9 @@ fn keeps_high_half_on_gfx9(inst: &Inst) -> bool {
 #[derive(Clone, Copy)]
 pub(crate) struct Source {
     /// What the code says.
-    pub coded: rocjitsu_isa::Operand,
-    /// The name of its modifiers.
-    pub modifiers: Name,
+    pub coded: Coded,
+    /// The name of its modifiers, unless it is a literal that is always there.
+    pub modifiers: Option<Name>,
     /// Its number for op_sel: 0 to 2.
     pub number: u8,
     /// Which of the VGPR bank bits and index enables apply to it: 0 to 2, or 3 for those of the destination.
@@ -142,10 +142,10 @@ pub(crate) fn sources(inst: &Inst) -> [Option<Source>; 3] {
     let mut after_literal = false;
     for operand in row.operands.iter().filter(|o| !o.dst) {
         let (modifiers, number) = match operand.name {
-            Name::src0 => (Name::src0_modifiers, 0),
-            Name::src1 => (Name::src1_modifiers, 1),
-            Name::src2 => (Name::src2_modifiers, 2),
-            Name::imm => (Name::imm, 0),
+            Name::src0 => (Some(Name::src0_modifiers), 0),
+            Name::src1 => (Some(Name::src1_modifiers), 1),
+            Name::src2 => (Some(Name::src2_modifiers), 2),
+            Name::imm => (None, 0),
             _ => continue,
         };
         let tied = row.tied.iter().any(|&(a, b)| {
@@ -167,6 +167,22 @@ pub(crate) fn sources(inst: &Inst) -> [Option<Source>; 3] {
 }
 
 fn build(inst: &Inst, pc: u64, lowering: &Lowering, found: &ops::Found) -> Option<Record> {
+    let dst = match found.set.out {
+        Kind::Mask => Operand::None,
+        _ => lowering.banked(lowering.dest(inst, Name::vdst)?, 3),
+    };
+    assemble(inst, pc, lowering, found, &sources(inst), dst)
+}
+
+/// The record of a lane operation with these operands.
+fn assemble(
+    inst: &Inst,
+    pc: u64,
+    lowering: &Lowering,
+    found: &ops::Found,
+    coded: &[Option<Source>; 3],
+    dst: Operand,
+) -> Option<Record> {
     let set: &KernelSet = &found.set;
     let target = lowering.target;
     let mut record = Record::new(*inst, pc, Class::Valu, general::run);
@@ -194,7 +210,6 @@ fn build(inst: &Inst, pc: u64, lowering: &Lowering, found: &ops::Found) -> Optio
     };
 
     // Sources.
-    let coded = sources(inst);
     let enabled = match details.index {
         Index::Mode => lowering.state.indexed(),
         Index::Both | Index::Split => 0b1001,
@@ -207,16 +222,20 @@ fn build(inst: &Inst, pc: u64, lowering: &Lowering, found: &ops::Found) -> Optio
         let source = match coded[slot] {
             Some(source) => source,
             None if slot == 2 => {
-                Source { coded: inst.operand(Name::vdst)?, modifiers: Name::src2_modifiers, number: 2, role: 3 }
+                Source { coded: inst.operand(Name::vdst)?, modifiers: None, number: 2, role: 3 }
             }
             None => return None,
         };
         let value = match source.coded {
-            rocjitsu_isa::Operand::Const(k) if kind == Kind::Mixed => {
-                rocjitsu_isa::Operand::Const(float_facts::mixed_constant(inst, source.modifiers, k))
+            Coded::Const(k) if kind == Kind::Mixed => {
+                Coded::Const(float_facts::mixed_constant(inst, source.modifiers, k))
             }
-            rocjitsu_isa::Operand::Literal(k) if kind == Kind::B64 => {
-                rocjitsu_isa::Operand::Literal(widened_literal(inst, k))
+            Coded::Literal(k) if kind == Kind::B64 => Coded::Literal(widened_literal(inst, k)),
+            Coded::Literal(k) | Coded::Const(k) if modifiers::takes_high_half(inst, &source, kind) => {
+                // Constants are 32 bits wide here: integers with their sign, floats with zero above
+                // (RDNA3 manual, "Common Instruction Fields").
+                let negative = matches!(source.coded, Coded::Const(_)) && k >= 0xfff0;
+                Coded::Const(if negative { 0xffff } else { k >> 16 })
             }
             other => other,
         };
@@ -237,9 +256,7 @@ fn build(inst: &Inst, pc: u64, lowering: &Lowering, found: &ops::Found) -> Optio
     }
 
     // Results.
-    if set.out != Kind::Mask {
-        record.dst = lowering.banked(lowering.dest(inst, Name::vdst)?, 3);
-    }
+    record.dst = dst;
     if set.gives_mask {
         let writes = |i| inst.row().implicit_writes().any(|w| w == i);
         record.dst2 = match lowering.dest(inst, Name::sdst) {
@@ -251,7 +268,7 @@ fn build(inst: &Inst, pc: u64, lowering: &Lowering, found: &ops::Found) -> Optio
     }
     if matches!(set.out, Kind::B16 | Kind::F16 | Kind::Bf16) {
         let high = match inst.operand(Name::vdst) {
-            Some(rocjitsu_isa::Operand::Vgpr16 { high, .. }) => high,
+            Some(Coded::Vgpr16 { high, .. }) => high,
             _ if matches!(inst.op(), Op::v_fma_mixhi_f16 | Op::v_fma_mixhi_bf16) => true,
             _ => inst.field(Name::src0_modifiers).unwrap_or(0) & 8 != 0 && !matches!(inst.format(), Format::VOP3P),
         };
@@ -278,6 +295,11 @@ fn build(inst: &Inst, pc: u64, lowering: &Lowering, found: &ops::Found) -> Optio
     }
     record.aux = Aux(aux);
     flushing(&mut details, lowering);
+    // Manuals, "Output modifiers": ignored in IEEE mode and where subnormal results are kept; gfx12 applies them
+    // always (and flushes).
+    if target.generation() < 12 && (lowering.state.ieee() || !details.flush_out) {
+        details.omod = 0;
+    }
     details.finish = details.clamp
         || (details.omod != 0 && float_out)
         || details.flush_out

@@ -4,7 +4,7 @@
 use rocjitsu_exec::memory::MemoryPort;
 use rocjitsu_exec::registers::PagePool;
 use rocjitsu_exec::target::TargetFacts;
-use rocjitsu_exec::wave::{Barrier, Group, Wave, Waiting, mode, scalar};
+use rocjitsu_exec::wave::{Barrier, Group, Waiting, Wave, mode, scalar};
 use rocjitsu_isa::{FeatureSet, Target, decode};
 
 use super::{Device, Dispatch, DispatchError, Shared};
@@ -40,7 +40,8 @@ pub struct Resident {
 fn place(shared: &Shared<'_>, linear: u64) -> ([u32; 3], [u32; 3]) {
     let cluster = shared.dispatch.cluster.map(u64::from);
     let size: u64 = cluster.iter().product();
-    let split = |n: u64, dims: [u64; 3]| [n % dims[0], n / dims[0] % dims[1], n / (dims[0] * dims[1])];
+    let split =
+        |n: u64, dims: [u64; 3]| [n % dims[0], n / dims[0] % dims[1], n / (dims[0] * dims[1])];
     let clusters: [u64; 3] = std::array::from_fn(|i| shared.groups[i].div_ceil(cluster[i]));
     let outer = split(linear / size, clusters);
     let inner = split(linear % size, cluster);
@@ -63,7 +64,14 @@ pub fn start(
     let count = waves_of(items, lanes);
     let scratch = shared.scratch.take()?;
     let mut resident = old.unwrap_or_else(|| Resident {
-        group: Group { lds: Vec::new(), id, barriers: [Barrier::default(); 32], live: 0, linear, gds: Vec::new() },
+        group: Group {
+            lds: Vec::new(),
+            id,
+            barriers: [Barrier::default(); 32],
+            live: 0,
+            linear,
+            gds: Vec::new(),
+        },
         waves: Vec::new(),
         scratch,
     });
@@ -74,7 +82,9 @@ pub fn start(
     group.live = count;
     group.lds.clear();
     // Whole dwords, so that word accesses need one check.
-    group.lds.resize((dispatch.group_segment as usize).next_multiple_of(4), 0);
+    group
+        .lds
+        .resize((dispatch.group_segment as usize).next_multiple_of(4), 0);
     group.barriers = [Barrier::default(); 32];
     for slot in [0, 17] {
         group.barriers[slot].members = count;
@@ -83,7 +93,20 @@ pub fn start(
     for index in 0..count {
         let mut wave = Wave::new(lanes);
         let base = scratch + shared.scratch.per_wave() * u64::from(index);
-        set_up(shared, &mut wave, memory, pool, Place { id, in_cluster, items, index, scratch: base, region: scratch })?;
+        set_up(
+            shared,
+            &mut wave,
+            memory,
+            pool,
+            Place {
+                id,
+                in_cluster,
+                items,
+                index,
+                scratch: base,
+                region: scratch,
+            },
+        )?;
         match resident.waves.get_mut(index as usize) {
             Some(slot) => *slot = wave,
             None => resident.waves.push(wave),
@@ -123,7 +146,11 @@ fn set_up(
         | r1.round_16_64 << 2
         | r1.denorm_32 << 4
         | r1.denorm_16_64 << 6
-        | if r1.dx10_clamp == Some(true) { mode::DX10_CLAMP } else { 0 }
+        | if r1.dx10_clamp == Some(true) {
+            mode::DX10_CLAMP
+        } else {
+            0
+        }
         | if r1.ieee == Some(true) { mode::IEEE } else { 0 }
         | if r1.fp16_overflow { mode::FP16_OVFL } else { 0 };
     user_sgprs(shared, wave, memory, &place)?;
@@ -133,7 +160,11 @@ fn set_up(
     let total: u32 = place.items.iter().product();
     let first = place.index * wave.lanes;
     let active = (total - first).min(wave.lanes);
-    wave.set_exec(if active == 64 { u64::MAX } else { (1 << active) - 1 });
+    wave.set_exec(if active == 64 {
+        u64::MAX
+    } else {
+        (1 << active) - 1
+    });
     if shared.options.eager_registers {
         wave.v.allocate_all(d.vgprs.min(target.acc_base()), pool);
         for register in (0..d.agprs).step_by(16) {
@@ -190,10 +221,15 @@ fn user_sgprs(
         let p = dispatch.descriptor.preload;
         for i in 0..p.length {
             let address = dispatch.kernarg + 4 * u64::from(p.offset + i);
-            let word = memory.read_u32(address).map_err(|kind| DispatchError::Invalid {
-                kernel: dispatch.name.clone(),
-                what: format!("argument dword {} to be preloaded at {address:#x} is {kind}", p.offset + i),
-            })?;
+            let word = memory
+                .read_u32(address)
+                .map_err(|kind| DispatchError::Invalid {
+                    kernel: dispatch.name.clone(),
+                    what: format!(
+                        "argument dword {} to be preloaded at {address:#x} is {kind}",
+                        p.offset + i
+                    ),
+                })?;
             wave.s[(first + i) as usize] = word;
         }
     }
@@ -267,7 +303,10 @@ pub fn disassembly(device: &Device<'_>, dispatch: &Dispatch, pc: u64) -> String 
     }
     while after <= AFTER {
         let mut bytes = [0; 24];
-        let got = (1..=6).rev().map(|n| 4 * n).find(|&n| device.memory.read(at, &mut bytes[..n]).is_ok());
+        let got = (1..=6)
+            .rev()
+            .map(|n| 4 * n)
+            .find(|&n| device.memory.read(at, &mut bytes[..n]).is_ok());
         let Some(got) = got else { break };
         let (text, length) = match decode(device.target, set, &bytes[..got]) {
             Ok(inst) => (inst.row().mnemonic.to_owned(), inst.len() as u64),

@@ -189,11 +189,24 @@ impl<'m> Device<'m> {
     ///
     /// # Errors
     /// The host lacks the back end.
-    pub fn new(target: Target, backend: Backend, limits: Limits, memory: &'m Memory) -> Result<Device<'m>, String> {
+    pub fn new(
+        target: Target,
+        backend: Backend,
+        limits: Limits,
+        memory: &'m Memory,
+    ) -> Result<Device<'m>, String> {
         if !backend.is_supported() {
-            return Err(format!("this host cannot run the lane back end `{backend}`"));
+            return Err(format!(
+                "this host cannot run the lane back end `{backend}`"
+            ));
         }
-        Ok(Device { target, backend, limits, memory, code: CodeCache::new(target, backend) })
+        Ok(Device {
+            target,
+            backend,
+            limits,
+            memory,
+            code: CodeCache::new(target, backend),
+        })
     }
 
     /// The memory.
@@ -247,7 +260,10 @@ impl<'m> Device<'m> {
         };
         let threads = (options.threads.max(1) as u64).min(total.max(1));
         let start = Instant::now();
-        let mut statistics = Statistics { workgroups: total, ..Statistics::default() };
+        let mut statistics = Statistics {
+            workgroups: total,
+            ..Statistics::default()
+        };
         let mut add = |part: worker::Part| {
             for (sum, n) in statistics.instructions.iter_mut().zip(part.counts) {
                 *sum += n;
@@ -259,7 +275,9 @@ impl<'m> Device<'m> {
             add(worker::run(&shared));
         } else {
             std::thread::scope(|scope| {
-                let handles: Vec<_> = (0..threads).map(|_| scope.spawn(|| worker::run(&shared))).collect();
+                let handles: Vec<_> = (0..threads)
+                    .map(|_| scope.spawn(|| worker::run(&shared)))
+                    .collect();
                 for handle in handles {
                     match handle.join() {
                         Ok(part) => add(part),
@@ -269,22 +287,37 @@ impl<'m> Device<'m> {
             });
         }
         statistics.seconds = start.elapsed().as_secs_f64();
-        match shared.failure.into_inner().unwrap_or_else(|e| e.into_inner()) {
+        match shared
+            .failure
+            .into_inner()
+            .unwrap_or_else(|e| e.into_inner())
+        {
             Some(error) => Err(error),
             None => Ok(statistics),
         }
     }
 
     fn check(&self, d: &Dispatch) -> Result<(), DispatchError> {
-        let invalid = |what: String| DispatchError::Invalid { kernel: d.name.clone(), what };
+        let invalid = |what: String| DispatchError::Invalid {
+            kernel: d.name.clone(),
+            what,
+        };
         if d.workgroup.contains(&0) {
-            return Err(invalid(format!("a workgroup of {:?} work-items", d.workgroup)));
+            return Err(invalid(format!(
+                "a workgroup of {:?} work-items",
+                d.workgroup
+            )));
         }
         let items = d.workgroup.iter().map(|&n| u64::from(n)).product::<u64>();
         if items > 1024 {
-            return Err(invalid(format!("{items} work-items in a workgroup: at most 1024")));
+            return Err(invalid(format!(
+                "{items} work-items in a workgroup: at most 1024"
+            )));
         }
-        let lds = self.limits.lds_per_unit.max(rocjitsu_exec::target::TargetFacts::lds_limit(self.target));
+        let lds = self
+            .limits
+            .lds_per_unit
+            .max(rocjitsu_exec::target::TargetFacts::lds_limit(self.target));
         if d.group_segment > lds {
             return Err(invalid(format!(
                 "{} bytes of LDS for a workgroup: {} has {lds}",
@@ -300,7 +333,12 @@ impl<'m> Device<'m> {
     /// How many workgroups the real device could hold at once.
     fn resident_limit(&self, dispatch: &Dispatch, waves_per_group: u32) -> u64 {
         let by_waves = (self.limits.waves_per_unit / waves_per_group.max(1)).max(1);
-        let by_lds = self.limits.lds_per_unit.checked_div(dispatch.group_segment).unwrap_or(u32::MAX).max(1);
+        let by_lds = self
+            .limits
+            .lds_per_unit
+            .checked_div(dispatch.group_segment)
+            .unwrap_or(u32::MAX)
+            .max(1);
         u64::from(self.limits.compute_units.max(1)) * u64::from(by_waves.min(by_lds))
     }
 }

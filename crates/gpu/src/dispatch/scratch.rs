@@ -59,13 +59,14 @@ impl<'a> Scratch<'a> {
         if let Some(region) = regions.free.pop() {
             return Ok(region);
         }
-        let region = self.memory.allocate(&Request::new(self.per_group, "scratch")).map_err(|cause| {
-            DispatchError::Scratch {
+        let region = self
+            .memory
+            .allocate(&Request::new(self.per_group, "scratch"))
+            .map_err(|cause| DispatchError::Scratch {
                 kernel: self.kernel.to_owned(),
                 bytes: self.per_group,
                 cause: cause.to_string(),
-            }
-        })?;
+            })?;
         regions.all.push(region);
         Ok(region)
     }
@@ -73,7 +74,11 @@ impl<'a> Scratch<'a> {
     /// Gives a region back.
     pub fn give(&self, region: u64) {
         if region != 0 {
-            self.regions.lock().unwrap_or_else(|e| e.into_inner()).free.push(region);
+            self.regions
+                .lock()
+                .unwrap_or_else(|e| e.into_inner())
+                .free
+                .push(region);
         }
     }
 }

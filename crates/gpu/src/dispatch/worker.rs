@@ -61,7 +61,11 @@ pub fn run(shared: &Shared<'_>) -> Part {
     if let Err(error) = worker.work() {
         shared.fail(error);
     }
-    Part { counts: worker.counts, waves: worker.waves, peak_pages: worker.unit.pool.peak() }
+    Part {
+        counts: worker.counts,
+        waves: worker.waves,
+        peak_pages: worker.unit.pool.peak(),
+    }
 }
 
 impl Worker<'_, '_> {
@@ -104,7 +108,13 @@ impl Worker<'_, '_> {
         }
         shared.resident.fetch_add(1, Ordering::Relaxed);
         let unit = &mut self.unit;
-        let resident = launch::start(shared, linear, &mut unit.memory, &mut unit.pool, self.spare.take())?;
+        let resident = launch::start(
+            shared,
+            linear,
+            &mut unit.memory,
+            &mut unit.pool,
+            self.spare.take(),
+        )?;
         self.waves += resident.waves.len() as u64;
         self.resident.push(resident);
         Ok(true)
@@ -133,7 +143,11 @@ impl Worker<'_, '_> {
                     Waiting::Barrier(_) if !barrier::ready(wave, &resident.group) => continue,
                     _ => wave.waiting = Waiting::No,
                 }
-                let mut cx = Cx { wave, group: &mut resident.group, unit: &mut self.unit };
+                let mut cx = Cx {
+                    wave,
+                    group: &mut resident.group,
+                    unit: &mut self.unit,
+                };
                 match run_wave(&mut cx, &mut self.code, QUANTUM, &mut self.counts) {
                     Stop::Waits if wave.waiting == Waiting::Ended => {
                         wave.v.release(&mut self.unit.pool);
@@ -173,9 +187,19 @@ impl Worker<'_, '_> {
 
 fn deadlock(shared: &Shared<'_>, resident: &Resident) -> DispatchError {
     let waits = resident.waves.iter().filter_map(|w| match w.waiting {
-        Waiting::Barrier(slot) => Some(format!("wave {} at barrier {slot} (before {:#x})", w.index, w.pc)),
+        Waiting::Barrier(slot) => Some(format!(
+            "wave {} at barrier {slot} (before {:#x})",
+            w.index, w.pc
+        )),
         _ => None,
     });
-    let what = format!("deadlock, no wave can go on: {}", waits.collect::<Vec<_>>().join(", "));
-    DispatchError::Deadlock { kernel: shared.dispatch.name.clone(), workgroup: resident.group.id, what }
+    let what = format!(
+        "deadlock, no wave can go on: {}",
+        waits.collect::<Vec<_>>().join(", ")
+    );
+    DispatchError::Deadlock {
+        kernel: shared.dispatch.name.clone(),
+        workgroup: resident.group.id,
+        what,
+    }
 }

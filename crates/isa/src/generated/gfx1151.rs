@@ -1800,7 +1800,7 @@ R("V_CVT_NORM_U16_F16V_CVT_NORM_U16_F16_t16_dpp8_gfx11", "v_cvt_norm_u16_f16_dpp
 R("V_NOT_B16V_NOT_B16_t16_dpp8_gfx11", "v_not_b16_dpp", 2092, NONE, 105, 0x7e00d200, 226, 935, 186, 1193),
 R("V_CVT_I32_I16V_CVT_I32_I16_t16_dpp8_gfx11", "v_cvt_i32_i16_dpp", 1624, NONE, 106, 0x7e00d400, 226, 934, 186, 1193),
 R("V_CVT_U32_U16V_CVT_U32_U16_t16_dpp8_gfx11", "v_cvt_u32_u16_dpp", 1761, NONE, 107, 0x7e00d600, 226, 934, 186, 1193),
-R("V_ILLEGAL", "v_illegal", 1865, NONE, 0, 0, 3, 3, 3, 1331),
+R("V_ILLEGAL", "v_illegal", 1865, NONE, 0, 0x0, 3, 3, 3, 1331),
 R("V_CNDMASK_B32_e32_gfx11", "v_cndmask_b32_e32", 1591, NONE, 1, 0x2000000, 91, 320, 81, 434),
 R("V_DOT2ACC_F32_F16_e32_gfx11", "v_dot2acc_f32_f16", 1776, NONE, 2, 0x4000000, 91, 326, 81, 441),
 R("V_ADD_F32_e32_gfx11", "v_add_f32_e32", 1345, NONE, 3, 0x6000000, 91, 320, 81, 435),

@@ -2312,7 +2312,7 @@ R("V_CVT_U32_U16V_CVT_U32_U16_fake16_dpp8_gfx12", "v_cvt_u32_u16_dpp", 1761, NON
 R("V_CVT_U32_U16V_CVT_U32_U16_t16_dpp8_gfx12", "v_cvt_u32_u16_dpp", 1761, NONE, 107, 0x7e00d600, 226, 934, 186, 1613),
 R("V_CVT_F32_FP8_dpp8_gfx12", "v_cvt_f32_fp8_dpp", 1609, NONE, 108, 0x7e00d800, 226, 850, 186, 1615),
 R("V_CVT_F32_BF8_dpp8_gfx12", "v_cvt_f32_bf8_dpp", 1606, NONE, 109, 0x7e00da00, 226, 850, 186, 1615),
-R("V_ILLEGAL", "v_illegal", 1865, NONE, 0, 0, 3, 3, 3, 1331),
+R("V_ILLEGAL", "v_illegal", 1865, NONE, 0, 0x0, 3, 3, 3, 1331),
 R("V_CNDMASK_B32_e32_gfx12", "v_cndmask_b32_e32", 1591, NONE, 1, 0x2000000, 91, 320, 81, 434),
 R("V_ADD_F64_e32_gfx12", "v_add_f64_e32", 1346, NONE, 2, 0x4000000, 91, 1307, 81, 439),
 R("V_ADD_F32_e32_gfx12", "v_add_f32_e32", 1345, NONE, 3, 0x6000000, 91, 320, 81, 435),

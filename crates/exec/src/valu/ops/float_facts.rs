@@ -85,8 +85,8 @@ pub fn pair_registers(inst: &Inst, bits: u32) -> u32 {
 
 /// An inline constant of a mixed-precision operation. The table has it as f16 or bf16; where op_sel_hi says that
 /// the source is an f32, it is the constant of that type.
-pub fn mixed_constant(inst: &Inst, name: Name, k: u64) -> u64 {
-    if inst.field(name).unwrap_or(0) & 8 != 0 {
+pub fn mixed_constant(inst: &Inst, name: Option<Name>, k: u64) -> u64 {
+    if name.and_then(|n| inst.field(n)).unwrap_or(0) & 8 != 0 {
         return k;
     }
     let f16 = [0x3800, 0xb800, 0x3c00, 0xbc00, 0x4000, 0xc000, 0x4400, 0xc400, 0x3118];

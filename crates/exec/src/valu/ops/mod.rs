@@ -139,5 +139,10 @@ pub fn find(op: Op, target: Target) -> Option<Found> {
     ];
     let mut found = files.iter().find_map(|find| find(op))?;
     float_facts::adjust(&mut found, op, target);
+    if op == Op::v_lshl_add_u64 {
+        // Counts above 4 are unsupported; the CDNA3 and CDNA4 manuals shift by them all the same, the CDNA5
+        // manual does not.
+        found.immediate = if target == Target::Gfx1250 { 4 } else { 7 };
+    }
     Some(found)
 }

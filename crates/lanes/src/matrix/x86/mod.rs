@@ -53,6 +53,14 @@ struct Plan {
     quad: bool,
 }
 
+impl Plan {
+    /// Whether every job's rows lie within `words` words of D.
+    fn fits(&self, words: usize) -> bool {
+        let last = self.rows.iter().max().unwrap_or(&0);
+        self.jobs[..self.count].iter().all(|job| job.d + last + 16 <= words)
+    }
+}
+
 /// How to unpack an operand.
 #[derive(Clone, Copy, Debug)]
 struct Unpack {
@@ -69,6 +77,57 @@ struct Unpack {
     interleave: bool,
 }
 
+/// What the floats of an operand span, as bits of positive f32.
+#[derive(Clone, Copy, Debug)]
+struct Range {
+    /// Largest magnitude.
+    top: u32,
+    /// Smallest magnitude but for zero; 0 if all are zero.
+    low: u32,
+    /// Value of the lowest set bit of any significand; 0 if all are zero.
+    unit: u32,
+    /// Some are zero.
+    zeros: bool,
+}
+
+/// Exponent of a positive normal f32.
+fn exponent(bits: u32) -> i32 {
+    (bits >> 23) as i32 - 127
+}
+
+impl Range {
+    /// Exponents of the smallest and the largest magnitude; any will do if all are zero.
+    fn exponents(self) -> (i32, i32) {
+        if self.top == 0 { (0, 0) } else { (exponent(self.low), exponent(self.top)) }
+    }
+
+    /// Whether every product, and every sum of up to `k` products and `c` (if given), in any
+    /// order, is exact in f32: all are multiples of one power of two and below 2^24 times it.
+    ///
+    /// Then fused sums lose nothing either: their grids, 2^(E - 24), 2^(E2 - 24) and
+    /// 2^(E2 - 31), are finer than that power of two, since 2^E and 2^E2 are not above the
+    /// largest sum. A plain FMA chain gives the same bits.
+    fn exact(a: Range, b: Range, c: Option<Range>, k: usize) -> bool {
+        const NORMAL: std::ops::Range<u32> = 0x0080_0000..0x7f80_0000;
+        if [a, b].iter().any(|x| !NORMAL.contains(&x.unit) || x.top >= NORMAL.end) {
+            return false;
+        }
+        let length = (k as u32).next_power_of_two().trailing_zeros() as i32;
+        let mut unit = exponent(a.unit) + exponent(b.unit);
+        let mut top = exponent(a.top) + exponent(b.top) + 2 + length;
+        match c {
+            Some(c) if c.top == 0 => {}
+            Some(c) if !NORMAL.contains(&c.unit) || c.top >= NORMAL.end => return false,
+            Some(c) => {
+                unit = unit.min(exponent(c.unit));
+                top = top.max(exponent(c.top) + 1) + 1;
+            }
+            None => {}
+        }
+        unit > -100 && top < 100 && top - unit <= 24
+    }
+}
+
 /// Fused sums of one instruction: what the kernels need besides the panels.
 #[derive(Clone, Copy, Debug)]
 struct Fused {
@@ -76,18 +135,19 @@ struct Fused {
     group: usize,
     /// Even and odd k apart.
     parity: bool,
-    /// What the exponent bytes are relative to.
-    base: i32,
+    /// What the exponent bytes of A and B are relative to.
+    bases: (i32, i32),
     /// Exponent byte of a group without products.
     floor: i8,
     /// Smallest normal exponents of A and B.
     mins: (i32, i32),
+    /// Accumulators below this, zero excepted, are not for the kernels.
+    least: f32,
 }
 
 impl Fused {
     /// Ranges within which the kernels are exact; `None` sends the instruction to the scalar
-    /// reference, as do infinities and NaN in A or B. `range_a`, `range_b`: see the kernels'
-    /// `range`. The third result is the least |C|, but for zero, that the kernels may see.
+    /// reference, as do infinities and NaN in A or B.
     ///
     /// With e the exponents of non-zero elements, L the least and H the largest sum of two:
     /// products and scaled products stay inside f32 if H <= 125 and L >= -90. All sums lie
@@ -96,30 +156,25 @@ impl Fused {
     /// -126 + max e. That is at most L - 8, the value used here. With either, an accumulator
     /// that comes from earlier groups (a multiple of 2^(L - 31)) loses nothing, and neither does
     /// a C of 2^(L - 8) or more: the result is the accumulator.
-    fn new(op: &MatrixOp, group: usize, parity: bool, range_a: (u32, u32, bool), range_b: (u32, u32, bool)) -> Option<(Fused, i32, i32, Option<f32>)> {
+    fn new(op: &MatrixOp, group: usize, parity: bool, a: Range, b: Range) -> Option<Fused> {
         let infinity = 0x7f80_0000;
-        if range_a.0 >= infinity || range_b.0 >= infinity {
+        if a.top >= infinity || b.top >= infinity {
             return None;
         }
         let mins = (formats::min_exponent(op.a), formats::min_exponent(op.b));
-        let zeros = range_a.2 || range_b.2;
+        let zeros = a.zeros || b.zeros;
+        let least = |exponent| if zeros { 2f32.powi(exponent) } else { 0.0 };
         if op.a.bits() == 8 || op.a == Element::F16 {
             // Sums of exponents lie between -30 and 30 by format.
-            let fused = Fused { group, parity, base: 0, floor: -64, mins };
-            return Some((fused, 0, 0, zeros.then(|| 2f32.powi(-64))));
+            return Some(Fused { group, parity, bases: (0, 0), floor: -64, mins, least: least(-64) });
         }
-        let exponents = |(top, low, _): (u32, u32, bool)| {
-            let exponent = |bits: u32| (bits >> 23) as i32 - 127;
-            // No element but zeros: any exponent will do.
-            if top == 0 { (0, 0) } else { (exponent(low + 1), exponent(top)) }
-        };
-        let ((low_a, top_a), (low_b, top_b)) = (exponents(range_a), exponents(range_b));
+        let ((low_a, top_a), (low_b, top_b)) = (a.exponents(), b.exponents());
         let (low, top) = (low_a + low_b, top_a + top_b);
         if top > 125 || low < -90 || top - low > 90 || zeros && top_a.max(top_b) - 126 > low - 8 {
             return None;
         }
-        let fused = Fused { group, parity, base: top, floor: (low - 8 - top) as i8, mins };
-        Some((fused, top_a, top_b, zeros.then(|| 2f32.powi(low - 8))))
+        let floor = (low - 8 - top) as i8;
+        Some(Fused { group, parity, bases: (top_a, top_b), floor, mins, least: least(low - 8) })
     }
 
     /// Computes single lanes again, by the scalar reference.
@@ -176,7 +231,7 @@ fn plan(op: &MatrixOp) -> Option<Plan> {
             }
             4 => {
                 plan.quad = true;
-                plan.rows = rows(|r| (r, 0));
+                plan.rows = rows(|r| (r % 4, 0));
                 plan.count = 4;
                 for (quarter, job) in plan.jobs[..4].iter_mut().enumerate() {
                     *job = Job { a: 16 * quarter, b: 16 * quarter, d: 16 * quarter };
@@ -299,17 +354,23 @@ impl Recipe {
                             let (a, b) = (&$scratch.a[..op.k], &$scratch.b[..op.k]);
                             let (lanes_a, lanes_b) = (self.a.lanes, self.b.lanes);
                             let (range_a, range_b) = ($v::range(a, lanes_a), $v::range(b, lanes_b));
+                            if Range::exact(range_a, range_b, None, op.k) {
+                                let range_c = $v::range(as_floats(d), 64);
+                                if Range::exact(range_a, range_b, Some(range_c), op.k) {
+                                    $v::clear_signs_of_zeros(d);
+                                    $v::chain($scratch, op.k, plan, d);
+                                    return true;
+                                }
+                            }
                             let group = group.min(op.k);
-                            let Some((fused, base_a, base_b, least)) =
-                                Fused::new(op, group, parity, range_a, range_b)
-                            else {
+                            let Some(fused) = Fused::new(op, group, parity, range_a, range_b) else {
                                 return false;
                             };
-                            if least.is_some_and(|least| has_smaller(d, least)) {
+                            if fused.least > 0.0 && has_smaller(d, fused.least) {
                                 return false;
                             }
-                            $v::exponents(a, &mut $scratch.ea, lanes_a, fused.mins.0, base_a);
-                            $v::exponents(b, &mut $scratch.eb, lanes_b, fused.mins.1, base_b);
+                            $v::exponents(a, &mut $scratch.ea, lanes_a, fused.mins.0, fused.bases.0);
+                            $v::exponents(b, &mut $scratch.eb, lanes_b, fused.mins.1, fused.bases.1);
                             $v::fused($scratch, op.k, plan, d, &fused);
                         }
                         _ => return false,
@@ -347,6 +408,13 @@ fn copy_c(op: &MatrixOp, c: COperand<'_>, d: &mut [[u32; 64]]) {
             }
         }
     }
+}
+
+/// The words of D, which are f32, by the register.
+fn as_floats(d: &[u32]) -> &[[f32; 64]] {
+    // SAFETY: u32 and f32 have the same size and alignment, and every pattern is valid for both.
+    let floats = unsafe { std::slice::from_raw_parts(d.as_ptr().cast::<f32>(), d.len()) };
+    floats.as_chunks::<64>().0
 }
 
 /// Whether an accumulator other than zero is smaller than `least`.
