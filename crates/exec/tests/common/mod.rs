@@ -2,6 +2,8 @@
 //! Each test binary uses its own part of it.
 #![allow(dead_code)]
 
+pub mod asm;
+
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::PathBuf;
