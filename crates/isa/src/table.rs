@@ -562,14 +562,15 @@ impl Table {
         &self.rows
     }
 
+    /// Rows that `word` may belong to, in the order of the decoding rule.
+    fn candidates(&self, set: FeatureSet, word: u128) -> impl Iterator<Item = &Row> {
+        let index = self.indices[set as usize].get_or_init(|| Index::new(&self.rows, set));
+        index.candidates(&self.rows, word as u32).iter().map(|&i| &self.rows[i as usize])
+    }
+
     /// The row of the instruction that begins with `word`, the longest if several fit.
     pub(crate) fn find(&self, set: FeatureSet, word: u128) -> Option<&Row> {
-        self.indices[set as usize]
-            .get_or_init(|| Index::new(&self.rows, set))
-            .candidates(&self.rows, word as u32)
-            .iter()
-            .map(|&i| &self.rows[i as usize])
-            .find(|r| r.fits(word))
+        self.candidates(set, word).find(|r| r.fits(word))
     }
 
     /// The shortest row that the first `size` bytes begin, but do not end.
@@ -577,10 +578,7 @@ impl Table {
         let known = u128::MAX
             .checked_shr(128 - 8 * size.min(16) as u32)
             .unwrap_or(0);
-        self.indices[set as usize]
-            .candidates(word as u32)
-            .iter()
-            .map(|&i| &self.rows[i as usize])
+        self.candidates(set, word)
             .filter(|r| usize::from(r.bits) > size * 8 && (word ^ r.value) & r.mask & known == 0)
             .min_by_key(|r| r.bits)
     }
