@@ -300,10 +300,10 @@ fn assemble(
         || details.source.iter().any(|s| s.changes());
 
     let mut kernel: Kernel = set.get(lowering.backend);
-    if lowering.state.float_mode() & 0xf != 0 {
-        if let Some(modal) = set.modal {
-            kernel = modal;
-        }
+    if lowering.state.float_mode() & 0xf != 0
+        && let Some(modal) = set.modal
+    {
+        kernel = modal;
     }
     record.kernel = kernel;
     let words = |k: &Kind| matches!(k, Kind::B32 | Kind::F32 | Kind::PkB16 | Kind::PkF16 | Kind::PkBf16);
