@@ -16,6 +16,7 @@ use crate::record::{Class, Fast, FastSource, Operand, Record, Step};
 use crate::registers::VectorRegisters;
 use crate::target::TargetFacts;
 use crate::wave::scalar;
+use ops::float_facts;
 
 pub use modifiers::{Dpp, SourceMods, Sdwa};
 
@@ -106,12 +107,7 @@ pub fn lower(inst: &Inst, pc: u64, lowering: &mut Lowering) -> Option<Record> {
         return dual::lower(inst, pc, lowering);
     }
     let found = ops::find(inst.op(), lowering.target)?;
-    let mut record = build(inst, pc, lowering, &found)?;
-    if found.pair {
-        record.run = general::run_pair;
-        record.step = Step::Handler;
-    }
-    Some(record)
+    build(inst, pc, lowering, &found)
 }
 
 /// Whether the row is one of a 16-bit result that leaves the other half alone on gfx9 as well: those that
@@ -222,8 +218,18 @@ fn assemble(
     };
     let mut slot = 0;
     for &kind in set.inputs.iter().filter(|k| !matches!(k, Kind::Mask | Kind::Lane)) {
-        let source = coded[slot]?;
+        // What accumulates without naming its third source takes the destination.
+        let source = match coded[slot] {
+            Some(source) => source,
+            None if slot == 2 => {
+                Source { coded: inst.operand(Name::vdst)?, modifiers: None, number: 2, role: 3 }
+            }
+            None => return None,
+        };
         let value = match source.coded {
+            Coded::Const(k) if kind == Kind::Mixed => {
+                Coded::Const(float_facts::mixed_constant(inst, source.modifiers, k))
+            }
             Coded::Literal(k) if kind == Kind::B64 => Coded::Literal(widened_literal(inst, k)),
             Coded::Literal(k) | Coded::Const(k) if modifiers::takes_high_half(inst, &source, kind) => {
                 // Constants are 32 bits wide here: integers with their sign, floats with zero above
@@ -263,6 +269,7 @@ fn assemble(
     if matches!(set.out, Kind::B16 | Kind::F16 | Kind::Bf16) {
         let high = match inst.operand(Name::vdst) {
             Some(Coded::Vgpr16 { high, .. }) => high,
+            _ if matches!(inst.op(), Op::v_fma_mixhi_f16 | Op::v_fma_mixhi_bf16) => true,
             _ => inst.field(Name::src0_modifiers).unwrap_or(0) & 8 != 0 && !matches!(inst.format(), Format::VOP3P),
         };
         details.dst_shift = if high { 16 } else { 0 };
@@ -276,9 +283,12 @@ fn assemble(
 
     // Modes and modifiers of the result.
     let clamp = inst.field(Name::clamp).unwrap_or(0) != 0;
-    let float_out = matches!(set.out, Kind::F32 | Kind::F64 | Kind::F16 | Kind::Bf16 | Kind::PkF16 | Kind::PkBf16);
+    let float_out = matches!(
+        set.out,
+        Kind::F32 | Kind::F64 | Kind::F16 | Kind::Bf16 | Kind::PkF16 | Kind::PkBf16 | Kind::PkF32
+    );
     details.clamp = clamp && float_out && !found.clamps_itself;
-    let immediate = inst.field(Name::bitop3).unwrap_or(found.immediate);
+    let immediate = inst.field(Name::bitop3).unwrap_or_else(|| float_facts::immediate(inst, found.immediate));
     let mut aux = lowering.state.0 & 0x7ff | immediate << 16;
     if clamp {
         aux |= Aux::CLAMP;
@@ -300,24 +310,16 @@ fn assemble(
         || details.source.iter().any(|s| s.changes());
 
     let mut kernel: Kernel = set.get(lowering.backend);
-    if lowering.state.float_mode() & 0xf != 0
+    if (lowering.state.float_mode() & 0xf != 0 || record.aux.fp16_ovfl())
         && let Some(modal) = set.modal
     {
         kernel = modal;
     }
     record.kernel = kernel;
-    let words = |k: &Kind| matches!(k, Kind::B32 | Kind::F32 | Kind::PkB16 | Kind::PkF16 | Kind::PkBf16);
-    let simple = !details.prepare
-        && !details.finish
-        && !details.takes_mask
-        && !details.gives_mask
-        && words(&details.out)
-        && details.inputs.iter().flatten().all(words)
-        && record.imm == 0
-        && matches!(record.dst, Operand::Vector(_));
-    if simple && let Some(fast) = fast_operands(&record, slot, lowering.lanes()) {
+    let plain = !details.prepare && !details.finish && !details.to_exec && record.imm == 0;
+    if plain && let Some((fast, step)) = fast_operands(&record, &details, slot, lowering.lanes()) {
         record.fast = fast;
-        record.step = Step::Fast;
+        record.step = step;
     }
     record.valu = Some(Box::new(details));
     Some(record)
@@ -337,7 +339,7 @@ fn widened_literal(inst: &Inst, literal: u64) -> u64 {
 fn flushing(details: &mut Details, lowering: &Lowering) {
     let denorm = lowering.state.float_mode() >> 4;
     let bits = |kind: Kind| match kind {
-        Kind::F32 => Some(denorm & 3),
+        Kind::F32 | Kind::PkF32 => Some(denorm & 3),
         Kind::F64 | Kind::F16 | Kind::PkF16 => Some(denorm >> 2 & 3),
         _ => None,
     };
@@ -346,17 +348,51 @@ fn flushing(details: &mut Details, lowering: &Lowering) {
     details.flush_out = bits(details.out).is_some_and(|b| b & 2 == 0);
 }
 
-/// The operands of a plain 32-bit operation for the run loop, unless one of them has to be computed.
-fn fast_operands(record: &Record, count: usize, lanes: u32) -> Option<Fast> {
-    let mut fast = Fast { count: count as u8, ..Fast::default() };
-    fast.dst = VectorRegisters::slot(lanes, record.dst.vector()?);
-    for (to, from) in fast.src.iter_mut().zip(&record.src[..count]) {
-        *to = match *from {
-            Operand::Vector(r) => FastSource::Vector(VectorRegisters::slot(lanes, u32::from(r))),
-            Operand::Scalar(n) => FastSource::Scalar(n),
-            Operand::Const(k) => FastSource::Const(k as u32),
-            Operand::Special(_) | Operand::None => return None,
+/// The operands of an operation without modifiers for the run loop, unless one of them has to be computed.
+fn fast_operands(record: &Record, details: &Details, count: usize, lanes: u32) -> Option<(Fast, Step)> {
+    let narrow = |k: Kind| {
+        matches!(k, Kind::B32 | Kind::F32 | Kind::PkB16 | Kind::PkF16 | Kind::PkBf16 | Kind::Mixed)
+    };
+    let wide = |k: Kind| matches!(k, Kind::B64 | Kind::F64);
+    let mut fast = Fast { count: count as u8, mask_out: Fast::NO_MASK, ..Fast::default() };
+    let mut any_wide = false;
+    for (slot, &operand) in record.src[..count].iter().enumerate() {
+        let kind = details.inputs[slot]?;
+        if !narrow(kind) && !wide(kind) {
+            return None;
+        }
+        any_wide |= wide(kind);
+        let part = |high: bool| match operand {
+            Operand::Vector(r) => {
+                Some(FastSource::Vector(VectorRegisters::slot(lanes, u32::from(r) + u32::from(high))))
+            }
+            Operand::Scalar(n) => Some(FastSource::Scalar(n + u8::from(high))),
+            Operand::Const(k) => Some(FastSource::Const(if high { (k >> 32) as u32 } else { k as u32 })),
+            Operand::Special(_) | Operand::None => None,
         };
+        fast.src[slot] = part(false)?;
+        fast.hi[slot] = part(wide(kind))?;
     }
-    Some(fast)
+    if details.out != Kind::Mask {
+        if !narrow(details.out) && !wide(details.out) {
+            return None;
+        }
+        any_wide |= wide(details.out);
+        let first = record.dst.vector()?;
+        fast.has_dst = true;
+        fast.dst = VectorRegisters::slot(lanes, first);
+        fast.dst_hi = VectorRegisters::slot(lanes, first + u32::from(wide(details.out)));
+    }
+    if details.takes_mask {
+        fast.mask = record.mask.scalar()? as u8;
+    }
+    if details.gives_mask {
+        fast.mask_out = record.dst2.scalar()? as u8;
+    }
+    let step = match (any_wide, details.takes_mask || details.gives_mask || !fast.has_dst) {
+        (true, _) => Step::FastWide,
+        (false, true) => Step::FastMask,
+        (false, false) => Step::Fast,
+    };
+    Some((fast, step))
 }

@@ -15,7 +15,9 @@ pub struct SourceMods {
     pub abs: bool,
     /// Negate the high half of a packed source, or the high element of a packed f32 pair.
     pub neg_hi: bool,
-    /// Right shift that brings a 16-bit source into the low half: 0 or 16.
+    /// Right shift that brings a 16-bit source into the low half: 0 or 16. Of a packed f32 source bits 0 and 1
+    /// say which register of the pair the low and the high element take; bit 2, that a scalar register serves
+    /// both.
     pub shift: u32,
     /// Packed: which half (or register) the low result takes.
     pub low_from_high: bool,
@@ -40,6 +42,15 @@ pub(super) fn source(inst: &Inst, source: &super::Source, kind: Kind, operand: &
     let is_packed_format =
         matches!(inst.format(), Format::VOP3P | Format::VOP3P_DPP16 | Format::VOP3P_DPP8);
     let mut mods = SourceMods { packed, ..SourceMods::default() };
+    match kind {
+        // The operation itself applies them.
+        Kind::Mixed => return mods,
+        Kind::PkF32 => {
+            mods.shift = super::float_facts::pair_registers(inst, bits);
+            return mods;
+        }
+        _ => {}
+    }
     if packed && is_packed_format {
         mods.neg = bits & 1 != 0;
         mods.neg_hi = bits & 2 != 0;
@@ -50,7 +61,8 @@ pub(super) fn source(inst: &Inst, source: &super::Source, kind: Kind, operand: &
     let float = matches!(kind, Kind::F32 | Kind::F64 | Kind::F16 | Kind::Bf16 | Kind::PkF16 | Kind::PkBf16);
     if float || moves_floats(inst.op(), source.number) {
         mods.neg = bits & 1 != 0;
-        mods.abs = bits & 2 != 0;
+        // In a packed instruction the bit negates a high half, which this source does not have.
+        mods.abs = bits & 2 != 0 && !is_packed_format;
     }
     if takes_high_half(inst, source, kind) && !matches!(operand, Operand::Const(_)) {
         mods.shift = 16;
