@@ -310,10 +310,10 @@ fn assemble(
         || details.source.iter().any(|s| s.changes());
 
     let mut kernel: Kernel = set.get(lowering.backend);
-    if lowering.state.float_mode() & 0xf != 0 || record.aux.fp16_ovfl() {
-        if let Some(modal) = set.modal {
-            kernel = modal;
-        }
+    if (lowering.state.float_mode() & 0xf != 0 || record.aux.fp16_ovfl())
+        && let Some(modal) = set.modal
+    {
+        kernel = modal;
     }
     record.kernel = kernel;
     let plain = !details.prepare && !details.finish && !details.to_exec && record.imm == 0;
