@@ -10,8 +10,7 @@ use rocjitsu_exec::error::Fault;
 use rocjitsu_exec::lower::{Lowering, State, lower};
 use rocjitsu_exec::memory::{AddressSpace, Extent, FaultKind, MemoryPort};
 use rocjitsu_exec::record::{Flow, Record};
-use rocjitsu_exec::registers::PagePool;
-use rocjitsu_exec::wave::{Barrier, Cx, Group, Temp, Unit, Wave};
+use rocjitsu_exec::wave::{Barrier, Cx, Group, Unit, Wave};
 use rocjitsu_isa::{Target, decode};
 use rocjitsu_lanes::Backend;
 use serde::Deserialize;
@@ -95,14 +94,7 @@ impl<'a> Bench<'a> {
             gds: Vec::new(),
         };
         group.barriers[0].members = 1;
-        let unit = Unit {
-            pool: PagePool::default(),
-            memory: MemoryPort::new(memory),
-            backend,
-            target,
-            temp: Temp::new(),
-            fault: None,
-        };
+        let unit = Unit::new(MemoryPort::new(memory), backend, target);
         Bench { wave, group, unit }
     }
 
