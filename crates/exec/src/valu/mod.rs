@@ -6,6 +6,8 @@ mod dual;
 mod general;
 mod modifiers;
 pub mod ops;
+mod scalar_unit;
+mod scaled;
 mod wide;
 
 use rocjitsu_isa::{Format, Implicit, Inst, Name, Op, Operand as Coded};
@@ -100,7 +102,9 @@ impl Index {
 
 /// Lowers a vector arithmetic instruction.
 pub fn lower(inst: &Inst, pc: u64, lowering: &mut Lowering) -> Option<Record> {
-    if let Some(record) = cross::lower(inst, pc, lowering).or_else(|| wide::lower(inst, pc, lowering)) {
+    if let Some(record) = cross::lower(inst, pc, lowering).or_else(|| wide::lower(inst, pc, lowering))
+        .or_else(|| scaled::lower(inst, pc, lowering))
+        .or_else(|| scalar_unit::lower(inst, pc, lowering)) {
         return Some(record);
     }
     if inst.op_y().is_some() {
@@ -295,6 +299,8 @@ fn assemble(
     }
     record.aux = Aux(aux);
     flushing(&mut details, lowering);
+    // The last step of a division keeps subnormal sources whatever MODE says (V_DIV_FMAS_F32).
+    details.flush_in &= !matches!(inst.op(), Op::v_div_fmas_f32 | Op::v_div_fmas_f64);
     // Manuals, "Output modifiers": ignored in IEEE mode and where subnormal results are kept; gfx12 applies them
     // always (and flushes).
     if target.generation() < 12 && (lowering.state.ieee() || !details.flush_out) {
