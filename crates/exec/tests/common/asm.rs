@@ -25,10 +25,13 @@ impl Asm {
         self.0.table().rows().iter().any(|r| r.mnemonic == mnemonic)
     }
 
-    /// Fixed bits of the first row whose record contains `part`.
+    /// Fixed bits of the first row whose record contains `part`, and RTN only if `part` does.
     fn bits(self, mnemonic: &str, part: &str) -> u64 {
         let rows = self.0.table().rows();
-        let row = rows.iter().find(|r| r.mnemonic == mnemonic && r.record.contains(part) && !r.alternate);
+        let returns = |r: &str| part.is_empty() || r.contains("RTN") == part.contains("RTN");
+        let row = rows.iter().find(|r| {
+            r.mnemonic == mnemonic && r.record.contains(part) && returns(r.record) && !r.alternate
+        });
         row.unwrap_or_else(|| panic!("{} has no {mnemonic} ({part})", self.0)).value as u64
     }
 
