@@ -10,6 +10,7 @@ pub mod code;
 pub mod control;
 pub mod error;
 pub mod families;
+pub mod lds;
 pub mod lower;
 pub mod matrix;
 pub mod memory;

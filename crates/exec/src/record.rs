@@ -59,15 +59,30 @@ impl Operand {
     }
 }
 
-/// Operands of a plain 32-bit lane operation, in the form the run loop wants them.
+/// Operands of a lane operation without modifiers, in the form the run loop wants them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Fast {
-    /// The kernel's sources.
+    /// The kernel's sources (low words).
     pub src: [FastSource; 3],
     /// How many of them there are.
     pub count: u8,
+    /// Mask operand and mask result in the scalar file, for [`Step::FastMask`].
+    pub mask: u8,
+    /// See `mask`; [`Fast::NO_MASK`] if there is no mask result.
+    pub mask_out: u8,
+    /// Whether there is a register result.
+    pub has_dst: bool,
     /// Destination.
     pub dst: Slot,
+    /// High words of the sources, for [`Step::FastWide`].
+    pub hi: [FastSource; 3],
+    /// High word of the destination.
+    pub dst_hi: Slot,
+}
+
+impl Fast {
+    /// No mask result.
+    pub const NO_MASK: u8 = u8::MAX;
 }
 
 /// A source of a [`Fast`] operation.
@@ -92,6 +107,10 @@ impl Default for FastSource {
 pub enum Step {
     /// A lane operation on 32-bit operands without modifiers or masks: the run loop calls the kernel itself.
     Fast,
+    /// As `Fast`, with a mask operand or result, and perhaps no register result.
+    FastMask,
+    /// As `FastMask`, with 64-bit operands or results.
+    FastWide,
     /// Everything else: the handler is called.
     Handler,
 }
@@ -185,6 +204,8 @@ pub struct Record {
     pub inst: Inst,
     /// Details of lane operations with modifiers.
     pub valu: Option<Box<crate::valu::Details>>,
+    /// Details of memory instructions.
+    pub mem: crate::vmem::Mem,
     /// Details of matrix instructions.
     pub matrix: Option<Box<crate::matrix::Details>>,
     /// Details of other instructions.
@@ -220,6 +241,7 @@ impl Record {
             inst,
             valu: None,
             matrix: None,
+            mem: crate::vmem::Mem::default(),
             detail: None,
         }
     }
@@ -268,10 +290,18 @@ impl Cx<'_, '_> {
 pub const SHARED_BASE: u64 = 1 << 48;
 /// Base of the scratch aperture.
 pub const PRIVATE_BASE: u64 = 2 << 48;
+/// Base of the scratch aperture of gfx1250, where any wave reaches any scratch: bits 63:58 tell it apart.
+pub const GLOBAL_SCRATCH_BASE: u64 = 1 << 58;
 /// Size of either aperture, less one.
 pub const APERTURE_LIMIT: u64 = 0xffff_ffff;
 
 impl Wave {
+    /// The flat address of this wave's scratch on gfx1250 (CDNA5 manual, 10.2.1): `SCRATCH_BASE[56:7]` in
+    /// bits 51:2, below the aperture's number. Lane l's copy lies at `l << 52` behind.
+    pub fn flat_scratch_base(&self) -> u64 {
+        GLOBAL_SCRATCH_BASE | (self.scratch & ((1 << 57) - 1)) >> 7 << 2
+    }
+
     /// The value of a special source.
     pub fn special(&self, special: Special) -> u64 {
         match special {
@@ -279,8 +309,8 @@ impl Wave {
             Special::FlatScratchHi => u64::from(self.s[scalar::FLAT_SCRATCH + 1]),
             Special::XnackMaskLo => self.s64(scalar::XNACK_MASK),
             Special::XnackMaskHi => u64::from(self.s[scalar::XNACK_MASK + 1]),
-            Special::FlatScratchBaseLo => self.scratch,
-            Special::FlatScratchBaseHi => self.scratch >> 32,
+            Special::FlatScratchBaseLo => self.flat_scratch_base(),
+            Special::FlatScratchBaseHi => self.flat_scratch_base() >> 32,
             Special::SharedBase => SHARED_BASE,
             Special::SharedLimit => SHARED_BASE | APERTURE_LIMIT,
             Special::PrivateBase => PRIVATE_BASE,

@@ -34,7 +34,13 @@ pub struct OperandRef {
 }
 
 impl Inst {
-    pub(crate) fn new(row: &'static Row, word: u128, tail: u128, tail_len: u8, wave64: bool) -> Inst {
+    pub(crate) fn new(
+        row: &'static Row,
+        word: u128,
+        tail: u128,
+        tail_len: u8,
+        wave64: bool,
+    ) -> Inst {
         let word = if row.bits >= 128 {
             word
         } else {
@@ -106,13 +112,19 @@ impl Inst {
             return Some(match name {
                 // Returning atomics fix the bit that asks for the old value (glc, sc0, TH_ATOMIC_RETURN).
                 Name::cpol if self.fixes_return() => v | 1,
-                _ if self.row.operand(name).is_some_and(|o| o.ty.kind == Kind::IntMods) => v & 0xc | v >> 4 & 1,
+                _ if self
+                    .row
+                    .operand(name)
+                    .is_some_and(|o| o.ty.kind == Kind::IntMods) =>
+                {
+                    v & 0xc | v >> 4 & 1
+                }
                 _ => v,
             });
         }
         let i = self.row.operands.iter().position(|o| o.name == name)?;
-        if let Some(s) = self.row.places.get(i)?.field {
-            return Some(extract(self.word, s) as u32);
+        if let Some(p) = self.row.places.get(i)?.partner {
+            return self.field(self.row.operands.get(p)?.name);
         }
         if let Some(n) = nsa_index(name) {
             if self.row.format == Format::MIMG_NSA {
@@ -145,17 +157,24 @@ impl Inst {
 
     /// One bit of the modifiers of each source: bit N for source N.
     pub(crate) fn collect(&self, bit: u32) -> u32 {
-        [Name::src0_modifiers, Name::src1_modifiers, Name::src2_modifiers]
-            .iter()
-            .enumerate()
-            .map(|(i, &n)| (self.modifiers(n) >> bit & 1) << i)
-            .sum()
+        [
+            Name::src0_modifiers,
+            Name::src1_modifiers,
+            Name::src2_modifiers,
+        ]
+        .iter()
+        .enumerate()
+        .map(|(i, &n)| (self.modifiers(n) >> bit & 1) << i)
+        .sum()
     }
 
     /// Atomics whose row says that they return have no field for that, but for images.
     fn fixes_return(&self) -> bool {
         self.row.has_flag(Flag::IsAtomicRet)
-            && !matches!(self.row.format, Format::MIMG | Format::MIMG_NSA | Format::VIMAGE)
+            && !matches!(
+                self.row.format,
+                Format::MIMG | Format::MIMG_NSA | Format::VIMAGE
+            )
     }
 
     fn modifiers(&self, name: Name) -> u32 {
@@ -208,7 +227,9 @@ impl Inst {
     /// and matrices of mixed formats what their modifiers say.
     pub(crate) fn registers(&self, o: &OperandInfo, wave64: bool) -> u32 {
         let own = u32::from(o.ty.bits).div_ceil(32);
-        if matches!(o.ty.reading, Reading::Mask | Reading::SdwaMask) || matches!(o.ty.class, "SReg_1" | "SReg_1_XEXEC") {
+        if matches!(o.ty.reading, Reading::Mask | Reading::SdwaMask)
+            || matches!(o.ty.class, "SReg_1" | "SReg_1_XEXEC")
+        {
             return 1 + u32::from(wave64);
         }
         if let Some(shape) = image::shape(self) {
@@ -225,16 +246,30 @@ impl Inst {
     /// 128 of FP4 on gfx950; twice that on gfx1250. `None` for other instructions.
     fn matrix_registers(&self, name: Name) -> Option<u32> {
         let kind = match name {
-            Name::src0 => self.row.operand(Name::matrix_a_fmt).map_or(Name::cbsz, |_| Name::matrix_a_fmt),
-            Name::src1 => self.row.operand(Name::matrix_b_fmt).map_or(Name::blgp, |_| Name::matrix_b_fmt),
+            Name::src0 => self
+                .row
+                .operand(Name::matrix_a_fmt)
+                .map_or(Name::cbsz, |_| Name::matrix_a_fmt),
+            Name::src1 => self
+                .row
+                .operand(Name::matrix_b_fmt)
+                .map_or(Name::blgp, |_| Name::matrix_b_fmt),
             _ => return None,
         };
         if !self.row.op.name().ends_with("_f8f6f4") {
             return None;
         }
-        let unit = if self.row.target == Target::Gfx950 { 1 } else { 2 };
+        let unit = if self.row.target == Target::Gfx950 {
+            1
+        } else {
+            2
+        };
         // Codes without a format read like the widest.
-        Some(unit * [8, 8, 6, 6, 4].get(self.field(kind)? as usize).unwrap_or(&8))
+        Some(
+            unit * [8, 8, 6, 6, 4]
+                .get(self.field(kind)? as usize)
+                .unwrap_or(&8),
+        )
     }
 
     /// How a constant is read: as the type says, but in mix instructions as binary32 where `op_sel_hi` does
@@ -255,6 +290,9 @@ impl Inst {
     pub(crate) fn operand_at(&self, i: usize) -> Option<Operand> {
         let o: &OperandInfo = self.row.operands.get(i)?;
         let place = self.row.places.get(i)?;
+        if let Some(p) = place.partner {
+            return self.operand_at(p);
+        }
         match o.ty.fmt {
             Some(Fmt::Kimm16 | Fmt::Kimm32) => return Some(Operand::Literal(self.literal()?)),
             Some(Fmt::Kimm64) => return Some(Operand::Literal(self.literal()?)),
@@ -275,7 +313,15 @@ impl Inst {
         } else {
             0
         };
-        operand::read(self.row.target, o.ty, self.constant_format(o), raw, self.literal(), half, partner)
+        operand::read(
+            self.row.target,
+            o.ty,
+            self.constant_format(o),
+            raw,
+            self.literal(),
+            half,
+            partner,
+        )
     }
 }
 

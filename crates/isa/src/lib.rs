@@ -18,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 mod decode;
+mod effects;
 mod generated;
 mod image;
 mod inst;
@@ -27,6 +28,7 @@ mod target;
 mod text;
 
 pub use decode::{DecodeError, Words, decode};
+pub use effects::{Effects, Half, RegFile, RegRange};
 pub use generated::names::{Flag, Format, Name, Op};
 pub use inst::{Inst, OperandRef};
 pub use operand::{Operand, Special};

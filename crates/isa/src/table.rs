@@ -294,6 +294,7 @@ pub struct Row {
     pub(crate) places: Vec<Place>,
     pub(crate) fixed_literal: Option<Segments>,
     pub(crate) mix: bool,
+    pub(crate) dpp16: bool,
     defs: u8,
     uses: u8,
     flags: u64,
@@ -301,28 +302,41 @@ pub struct Row {
     sets: u8,
 }
 
-/// Where the bits of an operand are: its own field, or that of the operand it is tied to.
+/// Where the bits of an operand are: in its own field, or with the operand (by its index) that it is tied to.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Place {
     pub(crate) field: Option<Segments>,
+    pub(crate) partner: Option<usize>,
     /// Modifiers and the bit of them that says which half of a VGPR is meant.
     pub(crate) half: Option<(Segments, u8)>,
 }
 
 impl Place {
-    fn find(o: &OperandInfo, layout: &'static Layout, tied: &[(Name, Name)]) -> Place {
-        let partner = || {
-            tied.iter().find_map(|&(a, b)| {
-                let other = if a == o.name {
-                    b
-                } else if b == o.name {
-                    a
-                } else {
-                    return None;
-                };
-                layout.segments(other)
-            })
+    fn find(
+        o: &OperandInfo,
+        operands: &'static [OperandInfo],
+        layout: &'static Layout,
+        tied: &[(Name, Name)],
+    ) -> Place {
+        let own = layout.segments(o.name);
+        // Some rows do not say that the old value of the destination is in the destination.
+        let old = match o.name {
+            Name::old | Name::vdst_in => Some(Name::vdst),
+            Name::sdst_in => Some(Name::sdst),
+            _ => None,
         };
+        let partner = tied
+            .iter()
+            .filter_map(|&(a, b)| {
+                if a == o.name {
+                    Some(b)
+                } else {
+                    (b == o.name).then_some(a)
+                }
+            })
+            .chain(old)
+            .filter(|&n| own.is_none() && layout.segments(n).is_some())
+            .find_map(|n| operands.iter().position(|o| o.name == n));
         let half = match o.ty.reading {
             Reading::Source16 | Reading::Vgpr16 => {
                 let (mods, bit) = match o.name {
@@ -336,7 +350,8 @@ impl Place {
             _ => None,
         };
         Place {
-            field: layout.segments(o.name).or_else(partner),
+            field: own,
+            partner,
             half,
         }
     }
@@ -354,10 +369,11 @@ impl Row {
         Row {
             places: operands
                 .iter()
-                .map(|o| Place::find(o, layout, a.tied))
+                .map(|o| Place::find(o, operands, layout, a.tied))
                 .collect(),
             fixed_literal,
             mix: r.1.contains("_mix"),
+            dpp16: layout.segments(Name::dpp_ctrl).is_some(),
             target,
             record: r.0,
             mnemonic: r.1,
@@ -546,14 +562,25 @@ impl Table {
         &self.rows
     }
 
-    /// The row of an instruction whose first `size` bytes are in `word`, or none.
-    pub(crate) fn find(&self, set: FeatureSet, word: u128, size: usize) -> Option<&Row> {
-        self.indices[set as usize]
-            .get_or_init(|| Index::new(&self.rows, set))
-            .candidates(&self.rows, word as u32)
-            .iter()
-            .map(|&i| &self.rows[i as usize])
-            .find(|r| r.bits as usize <= size * 8 && r.fits(word))
+    /// Rows that `word` may belong to, in the order of the decoding rule.
+    fn candidates(&self, set: FeatureSet, word: u128) -> impl Iterator<Item = &Row> {
+        let index = self.indices[set as usize].get_or_init(|| Index::new(&self.rows, set));
+        index.candidates(&self.rows, word as u32).iter().map(|&i| &self.rows[i as usize])
+    }
+
+    /// The row of the instruction that begins with `word`, the longest if several fit.
+    pub(crate) fn find(&self, set: FeatureSet, word: u128) -> Option<&Row> {
+        self.candidates(set, word).find(|r| r.fits(word))
+    }
+
+    /// The shortest row that the first `size` bytes begin, but do not end.
+    pub(crate) fn begins(&self, set: FeatureSet, word: u128, size: usize) -> Option<&Row> {
+        let known = u128::MAX
+            .checked_shr(128 - 8 * size.min(16) as u32)
+            .unwrap_or(0);
+        self.candidates(set, word)
+            .filter(|r| usize::from(r.bits) > size * 8 && (word ^ r.value) & r.mask & known == 0)
+            .min_by_key(|r| r.bits)
     }
 }
 

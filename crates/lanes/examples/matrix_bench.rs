@@ -1,5 +1,5 @@
 //! Nanoseconds per matrix instruction, and the ratio to a native f32 FMA loop that does as many
-//! multiply-adds, measured in the same run: `cargo run --release --example matrix_bench`.
+//! multiply-adds, measured in the same run: `cargo run --release --example matrix_bench [part of a name] [back end]`.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -122,6 +122,7 @@ fn main() {
     println!("{:<36} {:>8} {:>10} {:>10} {:>10} {:>10} {:>7}", "instruction", "madds", "native ns", "scalar ns", "avx2 ns", "avx512 ns", "ratio");
     let mut random = Random(1);
     let only = std::env::args().nth(1).unwrap_or_default();
+    let backends = std::env::args().nth(2).unwrap_or_default();
     for (family, name) in names {
         if !name.contains(&only) {
             continue;
@@ -144,7 +145,7 @@ fn main() {
         let start = random.registers(need.d.max(need.c), op.d);
         let mut times = Vec::new();
         for backend in Backend::ALL {
-            if !backend.is_supported() {
+            if !backend.is_supported() || !backends.is_empty() && backends != backend.name() {
                 times.push(f64::NAN);
                 continue;
             }

@@ -110,6 +110,10 @@ pub enum Kind {
     Mask,
     /// The number of the lane.
     Lane,
+    /// Two single-precision floats in a pair of registers.
+    PkF32,
+    /// A word that the operation itself takes as f32, or as an f16 or bf16 half.
+    Mixed,
 }
 
 macro_rules! word_port {
@@ -148,7 +152,9 @@ word_port!(
     /// Two half-precision floats.
     PkF16,
     /// Two brain floats.
-    PkBf16
+    PkBf16,
+    /// A word that the operation itself takes as f32, or as an f16 or bf16 half.
+    Mixed
 );
 
 macro_rules! wide_port {
@@ -187,6 +193,32 @@ wide_port!(
     /// Double precision.
     F64
 );
+
+/// Two single-precision floats: the operation sees the low and the high element of each lane.
+#[derive(Debug)]
+pub enum PkF32 {}
+impl Port for PkF32 {
+    type Val<L: Lanes> = (L::V, L::V);
+    const KIND: Kind = Kind::PkF32;
+}
+impl Input for PkF32 {
+    #[inline(always)]
+    unsafe fn load<L: Lanes>(args: &Args, slot: usize, chunk: usize) -> (L::V, L::V) {
+        let s = &args.src[slot];
+        // SAFETY: the caller's pointers reach this group.
+        unsafe { (L::load(s.lo.add(chunk * s.step)), L::load(s.hi.add(chunk * s.step))) }
+    }
+}
+impl Output for PkF32 {
+    #[inline(always)]
+    unsafe fn store<L: Lanes, const FULL: bool>(args: &mut Args, chunk: usize, value: (L::V, L::V)) {
+        // SAFETY: the caller's pointers reach this group.
+        unsafe {
+            put::<L, FULL>(args.dst, args.exec, chunk, value.0);
+            put::<L, FULL>(args.dst_hi, args.exec, chunk, value.1);
+        }
+    }
+}
 
 macro_rules! half_port {
     ($($(#[$doc:meta])* $name:ident),*) => {$(

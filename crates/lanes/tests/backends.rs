@@ -181,6 +181,9 @@ operations! {
     f32_from_u32: (B32) -> B32;
     f32_from_f16: (B32) -> B32;
     f16_from_f32: (B32) -> B32;
+    f16_from_f32_toward_zero: (B32) -> B32;
+    min_f32: (B32, B32) -> B32;
+    max_f32: (B32, B32) -> B32;
     add_f64: (B64, B64) -> B64;
     mul_f64: (B64, B64) -> B64;
     fma_f64: (B64, B64, B64) -> B64;
@@ -189,4 +192,21 @@ operations! {
     le_f64: (B64, B64) -> Mask;
     unordered_f64: (B64, B64) -> Mask;
     m_not: (Mask) -> Mask;
+}
+
+/// `add_odd_f32` is for sums of f16 values and of their products.
+enum AddOddHalves {}
+impl Op for AddOddHalves {
+    type In = (B32, B32, B32);
+    type Out = (B32,);
+    #[inline(always)]
+    fn eval<L: Lanes>(_: Aux, (a, b, c): <Self::In as Inputs>::Vals<L>) -> L::V {
+        let product = L::mul_f32(L::f32_from_f16(a), L::f32_from_f16(b));
+        L::add_odd_f32(product, L::f32_from_f16(c))
+    }
+}
+
+#[test]
+fn sums_rounded_to_odd_agree() {
+    check::<AddOddHalves>("add_odd_f32");
 }

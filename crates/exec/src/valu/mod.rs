@@ -8,7 +8,7 @@ mod modifiers;
 pub mod ops;
 mod wide;
 
-use rocjitsu_isa::{Format, Implicit, Inst, Name, Op};
+use rocjitsu_isa::{Format, Implicit, Inst, Name, Op, Operand as Coded};
 use rocjitsu_lanes::kernel::{Aux, Kernel, KernelSet, Kind};
 
 use crate::lower::Lowering;
@@ -16,6 +16,7 @@ use crate::record::{Class, Fast, FastSource, Operand, Record, Step};
 use crate::registers::VectorRegisters;
 use crate::target::TargetFacts;
 use crate::wave::scalar;
+use ops::float_facts;
 
 pub use modifiers::{Dpp, SourceMods, Sdwa};
 
@@ -106,12 +107,7 @@ pub fn lower(inst: &Inst, pc: u64, lowering: &mut Lowering) -> Option<Record> {
         return dual::lower(inst, pc, lowering);
     }
     let found = ops::find(inst.op(), lowering.target)?;
-    let mut record = build(inst, pc, lowering, &found)?;
-    if found.pair {
-        record.run = general::run_pair;
-        record.step = Step::Handler;
-    }
-    Some(record)
+    build(inst, pc, lowering, &found)
 }
 
 /// Whether the row is one of a 16-bit result that leaves the other half alone on gfx9 as well: those that
@@ -128,9 +124,9 @@ fn keeps_high_half_on_gfx9(inst: &Inst) -> bool {
 #[derive(Clone, Copy)]
 pub(crate) struct Source {
     /// What the code says.
-    pub coded: rocjitsu_isa::Operand,
-    /// The name of its modifiers.
-    pub modifiers: Name,
+    pub coded: Coded,
+    /// The name of its modifiers, unless it is a literal that is always there.
+    pub modifiers: Option<Name>,
     /// Its number for op_sel: 0 to 2.
     pub number: u8,
     /// Which of the VGPR bank bits and index enables apply to it: 0 to 2, or 3 for those of the destination.
@@ -146,10 +142,10 @@ pub(crate) fn sources(inst: &Inst) -> [Option<Source>; 3] {
     let mut after_literal = false;
     for operand in row.operands.iter().filter(|o| !o.dst) {
         let (modifiers, number) = match operand.name {
-            Name::src0 => (Name::src0_modifiers, 0),
-            Name::src1 => (Name::src1_modifiers, 1),
-            Name::src2 => (Name::src2_modifiers, 2),
-            Name::imm => (Name::imm, 0),
+            Name::src0 => (Some(Name::src0_modifiers), 0),
+            Name::src1 => (Some(Name::src1_modifiers), 1),
+            Name::src2 => (Some(Name::src2_modifiers), 2),
+            Name::imm => (None, 0),
             _ => continue,
         };
         let tied = row.tied.iter().any(|&(a, b)| {
@@ -171,6 +167,22 @@ pub(crate) fn sources(inst: &Inst) -> [Option<Source>; 3] {
 }
 
 fn build(inst: &Inst, pc: u64, lowering: &Lowering, found: &ops::Found) -> Option<Record> {
+    let dst = match found.set.out {
+        Kind::Mask => Operand::None,
+        _ => lowering.banked(lowering.dest(inst, Name::vdst)?, 3),
+    };
+    assemble(inst, pc, lowering, found, &sources(inst), dst)
+}
+
+/// The record of a lane operation with these operands.
+fn assemble(
+    inst: &Inst,
+    pc: u64,
+    lowering: &Lowering,
+    found: &ops::Found,
+    coded: &[Option<Source>; 3],
+    dst: Operand,
+) -> Option<Record> {
     let set: &KernelSet = &found.set;
     let target = lowering.target;
     let mut record = Record::new(*inst, pc, Class::Valu, general::run);
@@ -198,7 +210,6 @@ fn build(inst: &Inst, pc: u64, lowering: &Lowering, found: &ops::Found) -> Optio
     };
 
     // Sources.
-    let coded = sources(inst);
     let enabled = match details.index {
         Index::Mode => lowering.state.indexed(),
         Index::Both | Index::Split => 0b1001,
@@ -207,10 +218,24 @@ fn build(inst: &Inst, pc: u64, lowering: &Lowering, found: &ops::Found) -> Optio
     };
     let mut slot = 0;
     for &kind in set.inputs.iter().filter(|k| !matches!(k, Kind::Mask | Kind::Lane)) {
-        let source = coded[slot]?;
+        // What accumulates without naming its third source takes the destination.
+        let source = match coded[slot] {
+            Some(source) => source,
+            None if slot == 2 => {
+                Source { coded: inst.operand(Name::vdst)?, modifiers: None, number: 2, role: 3 }
+            }
+            None => return None,
+        };
         let value = match source.coded {
-            rocjitsu_isa::Operand::Literal(k) if kind == Kind::B64 => {
-                rocjitsu_isa::Operand::Literal(widened_literal(inst, k))
+            Coded::Const(k) if kind == Kind::Mixed => {
+                Coded::Const(float_facts::mixed_constant(inst, source.modifiers, k))
+            }
+            Coded::Literal(k) if kind == Kind::B64 => Coded::Literal(widened_literal(inst, k)),
+            Coded::Literal(k) | Coded::Const(k) if modifiers::takes_high_half(inst, &source, kind) => {
+                // Constants are 32 bits wide here: integers with their sign, floats with zero above
+                // (RDNA3 manual, "Common Instruction Fields").
+                let negative = matches!(source.coded, Coded::Const(_)) && k >= 0xfff0;
+                Coded::Const(if negative { 0xffff } else { k >> 16 })
             }
             other => other,
         };
@@ -231,9 +256,7 @@ fn build(inst: &Inst, pc: u64, lowering: &Lowering, found: &ops::Found) -> Optio
     }
 
     // Results.
-    if set.out != Kind::Mask {
-        record.dst = lowering.banked(lowering.dest(inst, Name::vdst)?, 3);
-    }
+    record.dst = dst;
     if set.gives_mask {
         let writes = |i| inst.row().implicit_writes().any(|w| w == i);
         record.dst2 = match lowering.dest(inst, Name::sdst) {
@@ -245,7 +268,8 @@ fn build(inst: &Inst, pc: u64, lowering: &Lowering, found: &ops::Found) -> Optio
     }
     if matches!(set.out, Kind::B16 | Kind::F16 | Kind::Bf16) {
         let high = match inst.operand(Name::vdst) {
-            Some(rocjitsu_isa::Operand::Vgpr16 { high, .. }) => high,
+            Some(Coded::Vgpr16 { high, .. }) => high,
+            _ if matches!(inst.op(), Op::v_fma_mixhi_f16 | Op::v_fma_mixhi_bf16) => true,
             _ => inst.field(Name::src0_modifiers).unwrap_or(0) & 8 != 0 && !matches!(inst.format(), Format::VOP3P),
         };
         details.dst_shift = if high { 16 } else { 0 };
@@ -259,15 +283,23 @@ fn build(inst: &Inst, pc: u64, lowering: &Lowering, found: &ops::Found) -> Optio
 
     // Modes and modifiers of the result.
     let clamp = inst.field(Name::clamp).unwrap_or(0) != 0;
-    let float_out = matches!(set.out, Kind::F32 | Kind::F64 | Kind::F16 | Kind::Bf16 | Kind::PkF16 | Kind::PkBf16);
+    let float_out = matches!(
+        set.out,
+        Kind::F32 | Kind::F64 | Kind::F16 | Kind::Bf16 | Kind::PkF16 | Kind::PkBf16 | Kind::PkF32
+    );
     details.clamp = clamp && float_out && !found.clamps_itself;
-    let immediate = inst.field(Name::bitop3).unwrap_or(found.immediate);
+    let immediate = inst.field(Name::bitop3).unwrap_or_else(|| float_facts::immediate(inst, found.immediate));
     let mut aux = lowering.state.0 & 0x7ff | immediate << 16;
     if clamp {
         aux |= Aux::CLAMP;
     }
     record.aux = Aux(aux);
     flushing(&mut details, lowering);
+    // Manuals, "Output modifiers": ignored in IEEE mode and where subnormal results are kept; gfx12 applies them
+    // always (and flushes).
+    if target.generation() < 12 && (lowering.state.ieee() || !details.flush_out) {
+        details.omod = 0;
+    }
     details.finish = details.clamp
         || (details.omod != 0 && float_out)
         || details.flush_out
@@ -278,24 +310,16 @@ fn build(inst: &Inst, pc: u64, lowering: &Lowering, found: &ops::Found) -> Optio
         || details.source.iter().any(|s| s.changes());
 
     let mut kernel: Kernel = set.get(lowering.backend);
-    if lowering.state.float_mode() & 0xf != 0 {
+    if lowering.state.float_mode() & 0xf != 0 || record.aux.fp16_ovfl() {
         if let Some(modal) = set.modal {
             kernel = modal;
         }
     }
     record.kernel = kernel;
-    let words = |k: &Kind| matches!(k, Kind::B32 | Kind::F32 | Kind::PkB16 | Kind::PkF16 | Kind::PkBf16);
-    let simple = !details.prepare
-        && !details.finish
-        && !details.takes_mask
-        && !details.gives_mask
-        && words(&details.out)
-        && details.inputs.iter().flatten().all(words)
-        && record.imm == 0
-        && matches!(record.dst, Operand::Vector(_));
-    if simple && let Some(fast) = fast_operands(&record, slot, lowering.lanes()) {
+    let plain = !details.prepare && !details.finish && !details.to_exec && record.imm == 0;
+    if plain && let Some((fast, step)) = fast_operands(&record, &details, slot, lowering.lanes()) {
         record.fast = fast;
-        record.step = Step::Fast;
+        record.step = step;
     }
     record.valu = Some(Box::new(details));
     Some(record)
@@ -315,7 +339,7 @@ fn widened_literal(inst: &Inst, literal: u64) -> u64 {
 fn flushing(details: &mut Details, lowering: &Lowering) {
     let denorm = lowering.state.float_mode() >> 4;
     let bits = |kind: Kind| match kind {
-        Kind::F32 => Some(denorm & 3),
+        Kind::F32 | Kind::PkF32 => Some(denorm & 3),
         Kind::F64 | Kind::F16 | Kind::PkF16 => Some(denorm >> 2 & 3),
         _ => None,
     };
@@ -324,17 +348,51 @@ fn flushing(details: &mut Details, lowering: &Lowering) {
     details.flush_out = bits(details.out).is_some_and(|b| b & 2 == 0);
 }
 
-/// The operands of a plain 32-bit operation for the run loop, unless one of them has to be computed.
-fn fast_operands(record: &Record, count: usize, lanes: u32) -> Option<Fast> {
-    let mut fast = Fast { count: count as u8, ..Fast::default() };
-    fast.dst = VectorRegisters::slot(lanes, record.dst.vector()?);
-    for (to, from) in fast.src.iter_mut().zip(&record.src[..count]) {
-        *to = match *from {
-            Operand::Vector(r) => FastSource::Vector(VectorRegisters::slot(lanes, u32::from(r))),
-            Operand::Scalar(n) => FastSource::Scalar(n),
-            Operand::Const(k) => FastSource::Const(k as u32),
-            Operand::Special(_) | Operand::None => return None,
+/// The operands of an operation without modifiers for the run loop, unless one of them has to be computed.
+fn fast_operands(record: &Record, details: &Details, count: usize, lanes: u32) -> Option<(Fast, Step)> {
+    let narrow = |k: Kind| {
+        matches!(k, Kind::B32 | Kind::F32 | Kind::PkB16 | Kind::PkF16 | Kind::PkBf16 | Kind::Mixed)
+    };
+    let wide = |k: Kind| matches!(k, Kind::B64 | Kind::F64);
+    let mut fast = Fast { count: count as u8, mask_out: Fast::NO_MASK, ..Fast::default() };
+    let mut any_wide = false;
+    for (slot, &operand) in record.src[..count].iter().enumerate() {
+        let kind = details.inputs[slot]?;
+        if !narrow(kind) && !wide(kind) {
+            return None;
+        }
+        any_wide |= wide(kind);
+        let part = |high: bool| match operand {
+            Operand::Vector(r) => {
+                Some(FastSource::Vector(VectorRegisters::slot(lanes, u32::from(r) + u32::from(high))))
+            }
+            Operand::Scalar(n) => Some(FastSource::Scalar(n + u8::from(high))),
+            Operand::Const(k) => Some(FastSource::Const(if high { (k >> 32) as u32 } else { k as u32 })),
+            Operand::Special(_) | Operand::None => None,
         };
+        fast.src[slot] = part(false)?;
+        fast.hi[slot] = part(wide(kind))?;
     }
-    Some(fast)
+    if details.out != Kind::Mask {
+        if !narrow(details.out) && !wide(details.out) {
+            return None;
+        }
+        any_wide |= wide(details.out);
+        let first = record.dst.vector()?;
+        fast.has_dst = true;
+        fast.dst = VectorRegisters::slot(lanes, first);
+        fast.dst_hi = VectorRegisters::slot(lanes, first + u32::from(wide(details.out)));
+    }
+    if details.takes_mask {
+        fast.mask = record.mask.scalar()? as u8;
+    }
+    if details.gives_mask {
+        fast.mask_out = record.dst2.scalar()? as u8;
+    }
+    let step = match (any_wide, details.takes_mask || details.gives_mask || !fast.has_dst) {
+        (true, _) => Step::FastWide,
+        (false, true) => Step::FastMask,
+        (false, false) => Step::Fast,
+    };
+    Some((fast, step))
 }

@@ -1,7 +1,7 @@
 //! Modifiers of lane operations: negation, absolute value, halves, DPP, SDWA.
 //! Read from the instruction once; applied by `general`.
 
-use rocjitsu_isa::{Format, Inst, Name};
+use rocjitsu_isa::{Format, Inst, Name, Op};
 use rocjitsu_lanes::kernel::Kind;
 
 use crate::record::Operand;
@@ -15,7 +15,9 @@ pub struct SourceMods {
     pub abs: bool,
     /// Negate the high half of a packed source, or the high element of a packed f32 pair.
     pub neg_hi: bool,
-    /// Right shift that brings a 16-bit source into the low half: 0 or 16.
+    /// Right shift that brings a 16-bit source into the low half: 0 or 16. Of a packed f32 source bits 0 and 1
+    /// say which register of the pair the low and the high element take; bit 2, that a scalar register serves
+    /// both.
     pub shift: u32,
     /// Packed: which half (or register) the low result takes.
     pub low_from_high: bool,
@@ -34,12 +36,21 @@ impl SourceMods {
 
 /// Reads the modifiers of a source.
 pub(super) fn source(inst: &Inst, source: &super::Source, kind: Kind, operand: &Operand) -> SourceMods {
-    let name = source.modifiers;
-    let bits = inst.field(name).unwrap_or(0);
+    let field = source.modifiers.and_then(|name| inst.field(name));
+    let bits = field.unwrap_or(0);
     let packed = matches!(kind, Kind::PkB16 | Kind::PkF16 | Kind::PkBf16);
     let is_packed_format =
         matches!(inst.format(), Format::VOP3P | Format::VOP3P_DPP16 | Format::VOP3P_DPP8);
     let mut mods = SourceMods { packed, ..SourceMods::default() };
+    match kind {
+        // The operation itself applies them.
+        Kind::Mixed => return mods,
+        Kind::PkF32 => {
+            mods.shift = super::float_facts::pair_registers(inst, bits);
+            return mods;
+        }
+        _ => {}
+    }
     if packed && is_packed_format {
         mods.neg = bits & 1 != 0;
         mods.neg_hi = bits & 2 != 0;
@@ -48,28 +59,38 @@ pub(super) fn source(inst: &Inst, source: &super::Source, kind: Kind, operand: &
         return mods;
     }
     let float = matches!(kind, Kind::F32 | Kind::F64 | Kind::F16 | Kind::Bf16 | Kind::PkF16 | Kind::PkBf16);
-    // v_cndmask has float modifiers although it moves bits.
-    let float = float || (inst.row().operand(name).is_some_and(|o| o.ty.kind == rocjitsu_isa::Kind::FloatMods));
-    if float {
+    if float || moves_floats(inst.op(), source.number) {
         mods.neg = bits & 1 != 0;
-        mods.abs = bits & 2 != 0;
+        // In a packed instruction the bit negates a high half, which this source does not have.
+        mods.abs = bits & 2 != 0 && !is_packed_format;
     }
-    let half = matches!(kind, Kind::B16 | Kind::F16 | Kind::Bf16);
-    if half {
-        let high = match source.coded {
-            rocjitsu_isa::Operand::Vgpr16 { high, .. } => high,
-            _ => {
-                inst.field(name).map_or_else(
-                    || inst.field(Name::op_sel).unwrap_or(0) >> source.number & 1 != 0,
-                    |b| b & 4 != 0,
-                )
-            }
-        };
-        if high && !matches!(operand, Operand::Const(_)) {
-            mods.shift = 16;
-        }
+    if takes_high_half(inst, source, kind) && !matches!(operand, Operand::Const(_)) {
+        mods.shift = 16;
     }
     mods
+}
+
+/// Whether a 16-bit source is the upper half of its register.
+pub(super) fn takes_high_half(inst: &Inst, source: &super::Source, kind: Kind) -> bool {
+    if !matches!(kind, Kind::B16 | Kind::F16 | Kind::Bf16) {
+        return false;
+    }
+    if let rocjitsu_isa::Operand::Vgpr16 { high, .. } = source.coded {
+        return high;
+    }
+    match source.modifiers.and_then(|name| inst.field(name)) {
+        Some(bits) => bits & 4 != 0,
+        None => source.modifiers.is_some() && inst.field(Name::op_sel).unwrap_or(0) >> source.number & 1 != 0,
+    }
+}
+
+/// Whether a source takes neg and abs although the operation moves or tests bits. (The tables give 16-bit integer
+/// operands the same type of modifiers; the hardware has none for them.)
+fn moves_floats(op: Op, number: u8) -> bool {
+    match op {
+        Op::v_cndmask_b32 | Op::v_cndmask_b16 | Op::v_pack_b32_f16 => true,
+        _ => number == 0 && op.name().contains("_class_"),
+    }
 }
 
 /// Data parallel primitives: where each lane of source 0 comes from.
@@ -145,7 +166,7 @@ impl DppPattern {
     pub fn source_lane(&self, lane: u32, lanes: u32) -> Option<u32> {
         let row = lane & !15;
         let at = lane & 15;
-        let in_row = |l: i32| (0..16).contains(&l).then_some(row + l as u32);
+        let in_row = |l: i32| (0..16).contains(&l).then(|| row + l as u32);
         let ctrl = match *self {
             DppPattern::Dpp8(selectors) => return Some(lane & !7 | selectors >> (3 * (lane & 7)) & 7),
             DppPattern::Ctrl(ctrl) => u32::from(ctrl),
@@ -205,7 +226,7 @@ pub fn sdwa(inst: &Inst) -> Option<Sdwa> {
     let sel0 = inst.field(Name::src0_sel)?;
     let sext = |name| {
         inst.row().operand(name).is_some_and(|o| o.ty.kind == rocjitsu_isa::Kind::IntMods)
-            && inst.field(name).unwrap_or(0) & 1 != 0
+            && inst.field(name).unwrap_or(0) != 0
     };
     Some(Sdwa {
         sel: [sel0 as u8, inst.field(Name::src1_sel).unwrap_or(6) as u8],

@@ -424,6 +424,56 @@ unsafe impl Lanes for Avx2 {
         }
     }
     #[inline(always)]
+    fn f16_from_f32_toward_zero(a: Pair) -> Pair {
+        unsafe {
+            let halves =
+                |v| _mm256_cvtepu16_epi32(_mm256_cvtps_ph::<_MM_FROUND_TO_ZERO>(f(v)));
+            Pair(halves(a.0), halves(a.1))
+        }
+    }
+    #[inline(always)]
+    fn add_odd_f32(a: Pair, b: Pair) -> Pair {
+        let sum = both(a, b, |x, y| unsafe {
+            let (x, y) = (f(x), f(y));
+            let sum = _mm256_add_ps(x, y);
+            // The exact error of the rounded sum; not a number where the sum is none.
+            let part = _mm256_sub_ps(sum, x);
+            let err = _mm256_add_ps(
+                _mm256_sub_ps(x, _mm256_sub_ps(sum, part)),
+                _mm256_sub_ps(y, part),
+            );
+            let inexact = i(_mm256_cmp_ps::<_CMP_NEQ_OQ>(err, _mm256_setzero_ps()));
+            // Even results move by one unit toward the exact sum: up in magnitude if the error has its sign.
+            let sum = i(sum);
+            let apart = _mm256_srai_epi32::<31>(_mm256_xor_si256(sum, i(err)));
+            let step = _mm256_or_si256(apart, _mm256_set1_epi32(1));
+            let even = _mm256_sub_epi32(
+                _mm256_and_si256(sum, _mm256_set1_epi32(1)),
+                _mm256_set1_epi32(1),
+            );
+            _mm256_add_epi32(sum, _mm256_and_si256(step, _mm256_and_si256(inexact, even)))
+        });
+        fix(sum, [a, b])
+    }
+    #[inline(always)]
+    fn min_f32(a: Pair, b: Pair) -> Pair {
+        both(a, b, |x, y| unsafe {
+            i(_mm256_or_ps(
+                _mm256_min_ps(f(x), f(y)),
+                _mm256_min_ps(f(y), f(x)),
+            ))
+        })
+    }
+    #[inline(always)]
+    fn max_f32(a: Pair, b: Pair) -> Pair {
+        both(a, b, |x, y| unsafe {
+            i(_mm256_and_ps(
+                _mm256_max_ps(f(x), f(y)),
+                _mm256_max_ps(f(y), f(x)),
+            ))
+        })
+    }
+    #[inline(always)]
     fn add_f64(a: Quad, b: Quad) -> Quad {
         fix_d(
             quad2(a, b, |x, y| unsafe { id(_mm256_add_pd(d(x), d(y))) }),

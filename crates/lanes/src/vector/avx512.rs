@@ -331,6 +331,42 @@ unsafe impl Lanes for Avx512 {
         unsafe { _mm512_cvtepu16_epi32(_mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(f(a))) }
     }
     #[inline(always)]
+    fn f16_from_f32_toward_zero(a: __m512i) -> __m512i {
+        unsafe { _mm512_cvtepu16_epi32(_mm512_cvtps_ph::<_MM_FROUND_TO_ZERO>(f(a))) }
+    }
+    #[inline(always)]
+    fn add_odd_f32(a: __m512i, b: __m512i) -> __m512i {
+        unsafe {
+            const DOWN: i32 = _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC;
+            const UP: i32 = _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC;
+            const CUT: i32 = _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC;
+            let down = _mm512_add_round_ps::<DOWN>(f(a), f(b));
+            let up = _mm512_add_round_ps::<UP>(f(a), f(b));
+            let cut = i(_mm512_add_round_ps::<CUT>(f(a), f(b)));
+            let inexact = _mm512_cmp_ps_mask::<_CMP_NEQ_OQ>(down, up);
+            let odd = _mm512_mask_or_epi32(cut, inexact, cut, _mm512_set1_epi32(1));
+            fix(f(odd), [a, b])
+        }
+    }
+    #[inline(always)]
+    fn min_f32(a: __m512i, b: __m512i) -> __m512i {
+        unsafe {
+            _mm512_or_si512(
+                i(_mm512_min_ps(f(a), f(b))),
+                i(_mm512_min_ps(f(b), f(a))),
+            )
+        }
+    }
+    #[inline(always)]
+    fn max_f32(a: __m512i, b: __m512i) -> __m512i {
+        unsafe {
+            _mm512_and_si512(
+                i(_mm512_max_ps(f(a), f(b))),
+                i(_mm512_max_ps(f(b), f(a))),
+            )
+        }
+    }
+    #[inline(always)]
     fn add_f64(a: Wide, b: Wide) -> Wide {
         unsafe {
             fix_d(

@@ -20,7 +20,7 @@ pub const WIDTH: usize = 16;
 /// Sixteen lanes of a back end: 32-bit values (`V`), 64-bit values (`W`) and conditions (`M`).
 ///
 /// Float operations round to nearest even, keep subnormals, and return as NaN the first NaN operand
-/// made quiet, or 0x7fc00000 (0x7ff8000000000000) when no operand is NaN: the same bits on every back end.
+/// made quiet, or 0xffc00000 (0xfff8000000000000) when no operand is NaN: the same bits on every back end.
 ///
 /// # Safety
 /// The methods of `Avx2` and `Avx512` execute instructions of those sets. They are safe to call only
@@ -159,6 +159,16 @@ pub unsafe trait Lanes: Copy + 'static {
     fn f32_from_f16(a: Self::V) -> Self::V;
     /// f16 (high half zero) of an f32, to nearest even, gradual underflow.
     fn f16_from_f32(a: Self::V) -> Self::V;
+
+    /// f16 (high half zero) of an f32, toward zero.
+    fn f16_from_f32_toward_zero(a: Self::V) -> Self::V;
+    /// f32 sum rounded to odd: a later rounding to fewer bits is that of the exact sum. For sums that do
+    /// not overflow.
+    fn add_odd_f32(a: Self::V, b: Self::V) -> Self::V;
+    /// Smaller f32, -0 being less than +0. With a NaN operand: the bitwise or, which the caller replaces.
+    fn min_f32(a: Self::V, b: Self::V) -> Self::V;
+    /// Larger f32, -0 being less than +0. With a NaN operand: the bitwise and, which the caller replaces.
+    fn max_f32(a: Self::V, b: Self::V) -> Self::V;
 
     /// f64 sum.
     fn add_f64(a: Self::W, b: Self::W) -> Self::W;

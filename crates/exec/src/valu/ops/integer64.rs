@@ -11,9 +11,10 @@ ops! {
     v_ashrrev_i64(n: B32, a: B64) -> B64 {
         L::w_map2(a, L::widen(n, u64::from), |a, n| (a as i64 >> (n & 63)) as u64)
     }
-    /// Shifts by 0 to 4; the three bits of a greater count shift by nothing (CDNA5 manual, V_LSHL_ADD_U64).
-    v_lshl_add_u64(a: B64, n: B32, b: B64) -> B64 {
-        let n = L::widen(n, |n| u64::from(if n & 7 > 4 { 0 } else { n & 7 }));
+    /// Three bits of the shift count are used. Counts greater than the immediate shift by nothing.
+    v_lshl_add_u64[x](a: B64, n: B32, b: B64) -> B64 {
+        let most = x.immediate();
+        let n = L::widen(n, |n| u64::from(if n & 7 > most { 0 } else { n & 7 }));
         L::w_map3(a, n, b, |a, n, b| (a << (n & 7)).wrapping_add(b))
     }
     v_add_nc_u64[x](a: B64, b: B64) -> B64 {

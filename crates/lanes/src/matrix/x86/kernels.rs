@@ -7,9 +7,10 @@ macro_rules! vector_kernels {
         use $v as v;
 
         use super::super::layout::KSplit;
+        use super::super::COperand;
         use super::super::op::Element;
         use super::scratch::{MAX_K, Panel, STRIDE, Scratch};
-        use super::{Fused, Job, Plan, Unpack};
+        use super::{Fused, Job, Plan, Range, Unpack};
 
         /// Decodes an operand into its panel.
         ///
@@ -35,7 +36,8 @@ macro_rules! vector_kernels {
                     Element::Bf16 => each(what, rows, out, |x| {
                         let x = v::xor(x, flip);
                         let (low, high) = (v::shl::<16>(x), v::and(x, v::splat_i(!0xffff)));
-                        [v::float(low), v::float(high)].map(|x| v::flush_positive(x, limit))
+                        let (low, high) = (v::float(low), v::float(high));
+                        [v::flush_positive(low, limit), v::flush_positive(high, limit)]
                     }),
                     // The upper half of an f16.
                     Element::Bf8 => each(what, rows, out, |x| {
@@ -92,7 +94,7 @@ macro_rules! vector_kernels {
             let out = out.as_mut_ptr().cast::<f32>();
             for (register, row) in rows.iter().enumerate() {
                 assert!(row.len() >= total);
-                for lane in (0..total).step_by(v::LANES) {
+                for lane in (0..total / v::LANES).map(|i| i * v::LANES) {
                     let (group, within) = (lane >> lanes_log, lane & (lanes - 1));
                     let group = split.order(group);
                     // SAFETY: the row has `total` lanes, a multiple of the vector's.
@@ -116,6 +118,164 @@ macro_rules! vector_kernels {
             }
         }
 
+        /// Spreads integers into pairs of 16 bits: bytes 0 and 2, bytes 1 and 3 of a word, or
+        /// nibbles 0 and 4, 1 and 5, and so on. The order of k is one of its own, the same for A
+        /// and B: sums of integers do not depend on it.
+        ///
+        /// # Safety
+        /// As for `unpack`.
+        #[target_feature(enable = $features)]
+        pub(super) unsafe fn unpack_pairs(what: &Unpack, rows: &[&[u32]], out: &mut Panel<f32>) {
+            // SAFETY: the contract of `each` is that of this function.
+            unsafe {
+                match (what.element.bits(), what.signed) {
+                    (8, true) => each(what, rows, out, |x| {
+                        let (even, odd) = (v::sar16::<8>(v::shl16::<8>(x)), v::sar16::<8>(x));
+                        [v::float(even), v::float(odd)]
+                    }),
+                    (8, false) => each(what, rows, out, |x| {
+                        let (even, odd) = (v::shr16::<8>(v::shl16::<8>(x)), v::shr16::<8>(x));
+                        [v::float(even), v::float(odd)]
+                    }),
+                    (_, signed) => each(what, rows, out, |x| {
+                        let mut out = [v::zero(); 4];
+                        let shifted = [v::shl16::<12>(x), v::shl16::<8>(x), v::shl16::<4>(x), x];
+                        for (out, x) in out.iter_mut().zip(shifted) {
+                            let top = if signed { v::sar16::<12>(x) } else { v::shr16::<12>(x) };
+                            *out = v::float(top);
+                        }
+                        out
+                    }),
+                }
+            }
+        }
+
+        /// Products of pairs over `length` panel rows, added to i32 accumulators, wrapping.
+        ///
+        /// # Safety
+        /// The host must support the features.
+        #[target_feature(enable = $features)]
+        pub(super) unsafe fn integer(scratch: &Scratch, length: usize, plan: &Plan, d: &mut [u32]) {
+            if plan.quad {
+                integer_rows::<4, true>(scratch, length, plan, d);
+            } else {
+                integer_rows::<{ v::ROWS }, false>(scratch, length, plan, d);
+            }
+        }
+
+        #[inline]
+        #[target_feature(enable = $features)]
+        fn integer_rows<const ROWS: usize, const QUAD: bool>(scratch: &Scratch, length: usize, plan: &Plan, d: &mut [u32]) {
+            assert!(length <= MAX_K && plan.fits(d.len()));
+            for job in &plan.jobs[..plan.count] {
+                for first in (0..if QUAD { 4 } else { 16 } / ROWS).map(|i| i * ROWS) {
+                    for lane in (0..16 / v::LANES).map(|i| i * v::LANES) {
+                        let (a, b) = sources::<ROWS, QUAD>(scratch, job, first, lane);
+                        let mut sums = [v::splat_i(0); ROWS];
+                        for (row, sum) in sums.iter_mut().enumerate() {
+                            let at = job.d + lane + plan.rows[first + row];
+                            // SAFETY: `fits` checked that LANES words follow `at`.
+                            *sum = v::bits(unsafe { v::load(d.as_ptr().add(at).cast()) });
+                        }
+                        for k in 0..length {
+                            // SAFETY: k is a row of the panels, `sources` checked the columns.
+                            unsafe {
+                                let b = v::bits(v::load(b.add(k * STRIDE)));
+                                for (row, sum) in sums.iter_mut().enumerate() {
+                                    let a = v::bits(a_at::<QUAD>(a.add(k * STRIDE), row));
+                                    *sum = v::dot_pairs(a, b, *sum);
+                                }
+                            }
+                        }
+                        for (row, sum) in sums.into_iter().enumerate() {
+                            let at = job.d + lane + plan.rows[first + row];
+                            // SAFETY: `fits` checked that LANES words follow `at`.
+                            unsafe { v::store(d.as_mut_ptr().add(at).cast(), v::float(sum)) };
+                        }
+                    }
+                }
+            }
+        }
+
+        /// 16-bit C to f32 accumulators. Two rows share a register, or (RDNA3) a row takes the
+        /// given half of one.
+        ///
+        /// # Safety
+        /// The host must support the features; rows must have the lanes of a wave.
+        #[target_feature(enable = $features)]
+        pub(super) unsafe fn widen(element: Element, half: Option<u8>, c: COperand<'_>, old: &[[u32; 64]], d: &mut [[u32; 64]]) {
+            let per_register = if half.is_some() { 1 } else { 2 };
+            for (register, out) in d.chunks_mut(per_register).enumerate() {
+                for lane in (0..64 / v::LANES).map(|i| i * v::LANES) {
+                    let x = match c {
+                        COperand::Constant(bits) => v::splat_i((bits as u32 & 0xffff | (bits as u32) << 16) as i32),
+                        COperand::InPlace => {
+                            // SAFETY: a row of D has 64 words.
+                            v::bits(unsafe { v::load(old[register].as_ptr().add(lane).cast()) })
+                        }
+                        COperand::Rows(rows) => {
+                            let Some(words) = rows[register].get(lane..lane + v::LANES) else {
+                                continue;
+                            };
+                            // SAFETY: `words` has LANES words.
+                            v::bits(unsafe { v::load(words.as_ptr().cast()) })
+                        }
+                    };
+                    let (low, high) = if element == Element::F16 {
+                        v::halves(x)
+                    } else {
+                        (v::float(v::shl::<16>(x)), v::float(v::and(x, v::splat_i(!0xffff))))
+                    };
+                    let values = if half == Some(1) { [high, high] } else { [low, high] };
+                    for (row, value) in out.iter_mut().zip(values) {
+                        // SAFETY: a row has 64 words.
+                        unsafe { v::store(row.as_mut_ptr().add(lane).cast(), value) };
+                    }
+                }
+            }
+        }
+
+        /// Rounds f32 sums to 16-bit D: the reverse of `widen`.
+        ///
+        /// # Safety
+        /// The host must support the features.
+        #[target_feature(enable = $features)]
+        pub(super) unsafe fn narrow(element: Element, half: Option<u8>, wave: usize, sums: &[[u32; 64]], d: &mut [[u32; 64]]) {
+            let per_register = if half.is_some() { 1 } else { 2 };
+            for (sums, out) in sums.chunks(per_register).zip(d) {
+                for lane in (0..wave / v::LANES).map(|i| i * v::LANES) {
+                    let round = |row: usize| {
+                        let from = &sums[row][lane..lane + v::LANES];
+                        // SAFETY: `from` has LANES words.
+                        let x = unsafe { v::load(from.as_ptr().cast()) };
+                        if element == Element::F16 { v::to_f16(x) } else { to_bf16(x) }
+                    };
+                    let to = &mut out[lane..lane + v::LANES];
+                    // SAFETY: `to` has LANES words.
+                    unsafe {
+                        let old = v::bits(v::load(to.as_ptr().cast()));
+                        let new = match half {
+                            None => v::or(round(0), v::shl::<16>(round(1))),
+                            Some(0) => v::or(v::and(old, v::splat_i(!0xffff)), round(0)),
+                            Some(_) => v::or(v::and(old, v::splat_i(0xffff)), v::shl::<16>(round(0))),
+                        };
+                        v::store(to.as_mut_ptr().cast(), v::float(new));
+                    }
+                }
+            }
+        }
+
+        /// Rounds to bf16, in the low halves; NaN becomes 0x7fc0.
+        #[inline]
+        #[target_feature(enable = $features)]
+        fn to_bf16(x: v::F) -> v::I {
+            let bits = v::bits(v::canonical(x));
+            let odd = v::and(v::shr::<16>(bits), v::splat_i(1));
+            let rounded = v::add_i(v::add_i(bits, v::splat_i(0x7fff)), odd);
+            // The NaN has no low bits: rounding leaves it.
+            v::shr::<16>(rounded)
+        }
+
         /// A[row, k] for the lanes of a strip: one element, or for 4x4 shapes one per block.
         ///
         /// # Safety
@@ -125,30 +285,6 @@ macro_rules! vector_kernels {
         unsafe fn a_at<const QUAD: bool>(at: *const f32, row: usize) -> v::F {
             // SAFETY: by the contract of this function.
             unsafe { if QUAD { v::quad(v::load(at), row) } else { v::splat(*at.add(row)) } }
-        }
-
-        /// Loads the accumulators of a strip.
-        #[inline]
-        #[target_feature(enable = $features)]
-        fn load_rows<const ROWS: usize>(plan: &Plan, d: &[u32], base: usize, first: usize) -> [v::F; ROWS] {
-            let mut sums = [v::zero(); ROWS];
-            for (row, sum) in sums.iter_mut().enumerate() {
-                let from = &d[base + plan.rows[first + row]..][..v::LANES];
-                // SAFETY: `from` has LANES words.
-                *sum = unsafe { v::load(from.as_ptr().cast()) };
-            }
-            sums
-        }
-
-        /// Stores the accumulators of a strip.
-        #[inline]
-        #[target_feature(enable = $features)]
-        fn store_rows<const ROWS: usize>(plan: &Plan, d: &mut [u32], base: usize, first: usize, sums: [v::F; ROWS]) {
-            for (row, sum) in sums.into_iter().enumerate() {
-                let to = &mut d[base + plan.rows[first + row]..][..v::LANES];
-                // SAFETY: `to` has LANES words.
-                unsafe { v::store(to.as_mut_ptr().cast(), v::canonical(sum)) };
-            }
         }
 
         /// Pointers into row 0 of the panels for a strip.
@@ -182,12 +318,17 @@ macro_rules! vector_kernels {
         #[inline]
         #[target_feature(enable = $features)]
         fn chain_rows<const ROWS: usize, const QUAD: bool>(scratch: &Scratch, length: usize, plan: &Plan, d: &mut [u32]) {
-            assert!(length <= MAX_K);
+            assert!(length <= MAX_K && plan.fits(d.len()));
             for job in &plan.jobs[..plan.count] {
-                for first in (0..if QUAD { 4 } else { 16 }).step_by(ROWS) {
-                    for lane in (0..16).step_by(v::LANES) {
+                for first in (0..if QUAD { 4 } else { 16 } / ROWS).map(|i| i * ROWS) {
+                    for lane in (0..16 / v::LANES).map(|i| i * v::LANES) {
                         let (a, b) = sources::<ROWS, QUAD>(scratch, job, first, lane);
-                        let mut sums = load_rows::<ROWS>(plan, d, job.d + lane, first);
+                        let mut sums = [v::zero(); ROWS];
+                        for (row, sum) in sums.iter_mut().enumerate() {
+                            let at = job.d + lane + plan.rows[first + row];
+                            // SAFETY: `fits` checked that LANES words follow `at`.
+                            *sum = unsafe { v::load(d.as_ptr().add(at).cast()) };
+                        }
                         for k in 0..length {
                             // SAFETY: k is a row of the panels, `sources` checked the columns.
                             unsafe {
@@ -197,7 +338,11 @@ macro_rules! vector_kernels {
                                 }
                             }
                         }
-                        store_rows(plan, d, job.d + lane, first, sums);
+                        for (row, sum) in sums.into_iter().enumerate() {
+                            let at = job.d + lane + plan.rows[first + row];
+                            // SAFETY: `fits` checked that LANES words follow `at`.
+                            unsafe { v::store(d.as_mut_ptr().add(at).cast(), v::canonical(sum)) };
+                        }
                     }
                 }
             }
@@ -233,19 +378,24 @@ macro_rules! vector_kernels {
             plan: &Plan,
             d: &mut [u32],
         ) {
-            assert!(length <= MAX_K && length % GROUP == 0);
+            assert!(length <= MAX_K && length % GROUP == 0 && plan.fits(d.len()));
             let limit = v::splat(f32::MIN_POSITIVE);
             for job in &plan.jobs[..plan.count] {
-                for first in (0..if QUAD { 4 } else { 16 }).step_by(ROWS) {
-                    for lane in (0..16).step_by(v::LANES) {
+                for first in (0..if QUAD { 4 } else { 16 } / ROWS).map(|i| i * ROWS) {
+                    for lane in (0..16 / v::LANES).map(|i| i * v::LANES) {
                         let (a, b) = sources::<ROWS, QUAD>(scratch, job, first, lane);
-                        let mut sums = load_rows::<ROWS>(plan, d, job.d + lane, first);
+                        let mut sums = [v::zero(); ROWS];
+                        for (row, sum) in sums.iter_mut().enumerate() {
+                            let at = job.d + lane + plan.rows[first + row];
+                            // SAFETY: `fits` checked that LANES words follow `at`.
+                            *sum = unsafe { v::load(d.as_ptr().add(at).cast()) };
+                        }
                         if FLUSH {
                             for sum in &mut sums {
                                 *sum = v::flush_positive(*sum, limit);
                             }
                         }
-                        for k in (0..length).step_by(GROUP) {
+                        for k in (0..length / GROUP).map(|i| i * GROUP) {
                             let mut bs = [v::zero(); GROUP];
                             for (i, x) in bs.iter_mut().enumerate() {
                                 // SAFETY: k + i is a row of the panels, `sources` checked the columns.
@@ -265,7 +415,11 @@ macro_rules! vector_kernels {
                                 *sum = keep::<FLUSH, EXACT>(v::add(*sum, g));
                             }
                         }
-                        store_rows(plan, d, job.d + lane, first, sums);
+                        for (row, sum) in sums.into_iter().enumerate() {
+                            let at = job.d + lane + plan.rows[first + row];
+                            // SAFETY: `fits` checked that LANES words follow `at`.
+                            unsafe { v::store(d.as_mut_ptr().add(at).cast(), v::canonical(sum)) };
+                        }
                     }
                 }
             }
@@ -293,33 +447,55 @@ macro_rules! vector_kernels {
             }
         }
 
-        /// Largest |x|, smallest non-zero |x| less one, and whether there are zeros: bits of f32.
+        /// Magnitudes and lowest bits in the first `lanes` of every row.
         ///
         /// # Safety
         /// The host must support the features.
         #[target_feature(enable = $features)]
-        pub(super) unsafe fn range(panel: &[[f32; STRIDE]], lanes: usize) -> (u32, u32, bool) {
-            let (mut top, mut low, mut zero) = (v::splat_i(0), v::splat_i(-1), v::splat_i(-1));
-            for row in panel {
-                for lane in (0..lanes.min(STRIDE)).step_by(v::LANES) {
+        pub(super) unsafe fn range(rows: &[[f32; STRIDE]], lanes: usize) -> Range {
+            let all = v::splat_i(-1);
+            let (mut top, mut low, mut zero, mut unit) = (v::splat_i(0), all, all, v::splat_i(i32::MAX));
+            let fraction = v::splat_i(0x7f_ffff);
+            for row in rows {
+                for lane in (0..lanes.min(STRIDE) / v::LANES).map(|i| i * v::LANES) {
                     // SAFETY: `lane + LANES` is at most STRIDE.
                     let x = v::bits(unsafe { v::load(row.as_ptr().add(lane)) });
                     let x = v::and(x, v::splat_i(i32::MAX));
+                    let less = v::add_i(x, all);
                     top = v::max_i(top, x);
                     // Zero wraps to the largest number.
-                    low = v::min_u(low, v::add_i(x, v::splat_i(-1)));
+                    low = v::min_u(low, less);
                     zero = v::min_u(zero, x);
+                    // Without its lowest bit a number is smaller by this bit's value; a power of
+                    // two (no fraction bits, or a zero) is its own lowest bit.
+                    let bit = v::bits(v::sub(v::float(x), v::float(v::and(x, less))));
+                    let power = v::equal(v::and(x, fraction), v::splat_i(0));
+                    let bit = v::select(power, x, bit);
+                    // Zero has no lowest bit.
+                    unit = v::min_u(unit, v::add_i(bit, all));
                 }
             }
-            let (mut tops, mut lows, mut zeros) = ([0u32; v::LANES], [0u32; v::LANES], [0u32; v::LANES]);
-            // SAFETY: the arrays have LANES elements.
-            unsafe {
-                v::store(tops.as_mut_ptr().cast(), v::float(top));
-                v::store(lows.as_mut_ptr().cast(), v::float(low));
-                v::store(zeros.as_mut_ptr().cast(), v::float(zero));
+            Range {
+                top: lanes_of(v::float(top)).map(f32::to_bits).into_iter().max().unwrap_or(0),
+                low: lanes_of(v::float(low)).map(f32::to_bits).into_iter().min().unwrap_or(0).wrapping_add(1),
+                unit: lanes_of(v::float(unit)).map(f32::to_bits).into_iter().min().unwrap_or(0).wrapping_add(1),
+                zeros: lanes_of(v::float(zero)).map(f32::to_bits).contains(&0),
             }
-            let low = lows.into_iter().min().unwrap_or(u32::MAX);
-            (tops.into_iter().max().unwrap_or(0), low, zeros.contains(&0))
+        }
+
+        /// Turns zeros of D into +0.
+        ///
+        /// # Safety
+        /// The host must support the features.
+        #[target_feature(enable = $features)]
+        pub(super) unsafe fn clear_signs_of_zeros(d: &mut [u32]) {
+            for words in d.chunks_exact_mut(v::LANES) {
+                // SAFETY: `words` has LANES words.
+                unsafe {
+                    let x = v::load(words.as_ptr().cast());
+                    v::store(words.as_mut_ptr().cast(), v::add(x, v::zero()));
+                }
+            }
         }
 
         /// Exponents of a panel as bytes: floor(log2 |x|), at least `min`, less `base`; -128 for 0.
@@ -331,7 +507,7 @@ macro_rules! vector_kernels {
             let bias = v::splat_i(-127 - base);
             let min = v::splat_i(min - base);
             for (row, out) in panel.iter().zip(out) {
-                for lane in (0..lanes.min(STRIDE)).step_by(v::LANES) {
+                for lane in (0..lanes.min(STRIDE) / v::LANES).map(|i| i * v::LANES) {
                     // SAFETY: `lane + LANES` is at most STRIDE.
                     unsafe {
                         let x = v::shl::<1>(v::bits(v::load(row.as_ptr().add(lane))));
@@ -352,71 +528,90 @@ macro_rules! vector_kernels {
         /// # Safety
         /// The host must support the features.
         #[target_feature(enable = $features)]
-        pub(super) unsafe fn fused(scratch: &Scratch, k: usize, plan: &Plan, d: &mut [u32], shape: &Fused) {
-            assert!(k <= MAX_K && k % shape.group == 0 && shape.group <= 16);
-            match (shape.parity, plan.quad) {
-                (false, false) => fused_rows::<false, false>(scratch, k, plan, d, shape),
-                (false, true) => fused_rows::<false, true>(scratch, k, plan, d, shape),
-                (true, _) => fused_rows::<true, false>(scratch, k, plan, d, shape),
+        pub(super) unsafe fn fused(scratch: &mut Scratch, k: usize, plan: &Plan, d: &mut [u32], shape: &Fused) {
+            match (shape.group, shape.parity, plan.quad) {
+                (4, false, false) => fused_rows::<4, false, false>(scratch, k, plan, d, shape),
+                (4, false, true) => fused_rows::<4, false, true>(scratch, k, plan, d, shape),
+                (8, false, false) => fused_rows::<8, false, false>(scratch, k, plan, d, shape),
+                (16, true, false) => fused_rows::<16, true, false>(scratch, k, plan, d, shape),
+                _ => unreachable!("no instruction has such groups: {shape:?}"),
             }
         }
 
         #[target_feature(enable = $features)]
-        fn fused_rows<const PARITY: bool, const QUAD: bool>(
-            scratch: &Scratch,
+        fn fused_rows<const GROUP: usize, const PARITY: bool, const QUAD: bool>(
+            scratch: &mut Scratch,
             length: usize,
             plan: &Plan,
             d: &mut [u32],
             shape: &Fused,
         ) {
+            assert!(length <= MAX_K && length % GROUP == 0 && plan.fits(d.len()));
             let rows = if QUAD { 4 } else { 16 };
-            let mut tops = [[[0i8; 16]; 16]; 2];
-            let bias = v::splat_i(shape.base + 127);
-            for job in &plan.jobs[..plan.count] {
-                for first in (0..length).step_by(shape.group) {
-                    let k = first..first + shape.group;
-                    let (ea, eb) = (&scratch.ea[k.clone()], &scratch.eb[k.clone()]);
-                    if QUAD {
-                        v::quad_exponents(ea, eb, job.b, shape.floor, &mut tops[0]);
-                    } else if PARITY {
-                        v::exponents(ea, job.a, eb, job.b, 0, 2, shape.floor, &mut tops[0]);
-                        v::exponents(ea, job.a, eb, job.b, 1, 2, shape.floor, &mut tops[1]);
-                    } else {
-                        v::exponents(ea, job.a, eb, job.b, 0, 1, shape.floor, &mut tops[0]);
-                    }
-                    for lane in (0..16).step_by(v::LANES) {
+            let groups = length / GROUP;
+            let halves = if PARITY { 2 } else { 1 };
+            let bias = (shape.bases.0 + shape.bases.1 + 127) as u8;
+            // All exponents first: they are stored by the row and loaded by the lane, which must
+            // not follow too closely.
+            let Scratch { ea, eb, tops, .. } = scratch;
+            let tops = &mut tops[..plan.count * groups * halves];
+            for (index, tops) in tops.chunks_exact_mut(halves).enumerate() {
+                let job = &plan.jobs[index / groups];
+                let first = index % groups * GROUP;
+                let (ea, eb) = (&ea[first..first + GROUP], &eb[first..first + GROUP]);
+                if QUAD {
+                    v::quad_exponents(ea, eb, job.b, shape.floor, bias, &mut tops[0]);
+                } else if PARITY {
+                    v::exponents::<0, 2>(ea, job.a, eb, job.b, shape.floor, bias, &mut tops[0]);
+                    v::exponents::<1, 2>(ea, job.a, eb, job.b, shape.floor, bias, &mut tops[1]);
+                } else {
+                    v::exponents::<0, 1>(ea, job.a, eb, job.b, shape.floor, bias, &mut tops[0]);
+                }
+            }
+            let scratch = &*scratch;
+            let mut general = false;
+            for (index, job) in plan.jobs[..plan.count].iter().enumerate() {
+                for group in 0..groups {
+                    let first = group * GROUP;
+                    let tops = &scratch.tops[(index * groups + group) * halves..][..halves];
+                    for lane in (0..16 / v::LANES).map(|i| i * v::LANES) {
                         let (a, b) = sources::<16, QUAD>(scratch, job, 0, lane);
                         // SAFETY: `first` is a row of the panels.
-                        let (a, b) = unsafe { (a.add(first * STRIDE), b.add(first * STRIDE)) };
+                        let a = unsafe { a.add(first * STRIDE) };
+                        let mut bs = [v::zero(); GROUP];
+                        for (i, x) in bs.iter_mut().enumerate() {
+                            // SAFETY: first + i is a row of the panels, `sources` checked the columns.
+                            *x = unsafe { v::load(b.add((first + i) * STRIDE)) };
+                        }
                         for row in 0..rows {
                             let at = job.d + lane + plan.rows[row];
-                            let words = &mut d[at..at + v::LANES];
-                            // SAFETY: `words` has LANES words, `tops` rows of 16 bytes, the group's
-                            // k are rows of the panels and `sources` checked the columns.
-                            let (lost, old) = unsafe {
+                            // SAFETY: `fits` checked that LANES words follow `at`.
+                            let words = unsafe { std::slice::from_raw_parts_mut(d.as_mut_ptr().add(at), v::LANES) };
+                            // SAFETY: `words` has LANES words, rows of `tops` have 16 bytes.
+                            let (old, top0, top1) = unsafe {
                                 let old = v::load(words.as_ptr().cast());
-                                let top = |half: usize| {
-                                    let e = v::load_bytes(tops[half][row].as_ptr().add(lane));
-                                    v::shl::<23>(v::add_i(e, bias))
-                                };
-                                let top0 = top(0);
-                                let (top, sum) = if PARITY {
-                                    let top1 = top(1);
-                                    let sum0 = products::<QUAD, 2>(a, b, row, shape.group, top0);
-                                    let (a, b) = (a.add(STRIDE), b.add(STRIDE));
-                                    let sum1 = products::<QUAD, 2>(a, b, row, shape.group - 1, top1);
-                                    let top = v::max_i(top0, top1);
-                                    let down = |sum, from| v::sar_each(sum, v::shr::<23>(v::sub_i(top, from)));
-                                    (top, v::add_i(down(sum0, top0), down(sum1, top1)))
-                                } else if shape.group == 8 {
-                                    (top0, products::<QUAD, 1>(a, b, row, 8, top0))
-                                } else {
-                                    (top0, products::<QUAD, 1>(a, b, row, shape.group, top0))
-                                };
-                                let (result, lost) = tail::<PARITY>(sum, top, old);
-                                v::store(words.as_mut_ptr().cast(), v::canonical(result));
-                                (lost, old)
+                                let top0 = v::load_bytes(tops[0][row].as_ptr().add(lane));
+                                (old, top0, v::load_bytes(tops[halves - 1][row].as_ptr().add(lane)))
                             };
+                            let top0 = v::shl::<23>(top0);
+                            // SAFETY: `a` points to the strip in the first of GROUP rows.
+                            let (top, sum) = unsafe {
+                                if PARITY {
+                                    let top1 = v::shl::<23>(top1);
+                                    let sum0 = products::<GROUP, QUAD, 0, 2>(a, &bs, row, top0);
+                                    let sum1 = products::<GROUP, QUAD, 1, 2>(a, &bs, row, top1);
+                                    let top = v::max_i(top0, top1);
+                                    let (gap0, gap1) = (v::sub_i(top, top0), v::sub_i(top, top1));
+                                    let sum0 = v::sar_each(sum0, v::shr::<23>(gap0));
+                                    let sum1 = v::sar_each(sum1, v::shr::<23>(gap1));
+                                    (top, v::add_i(sum0, sum1))
+                                } else {
+                                    (top0, products::<GROUP, QUAD, 0, 1>(a, &bs, row, top0))
+                                }
+                            };
+                            let (result, lost) = tail::<PARITY>(sum, top, old, &mut general);
+                            // SAFETY: `words` has LANES words.
+                            unsafe { v::store(words.as_mut_ptr().cast(), result) };
                             if PARITY && lost != 0 {
                                 let column = job.b + lane;
                                 shape.repair(scratch, first, job.a + row, column, lost, &lanes_of(old), words);
@@ -436,30 +631,28 @@ macro_rules! vector_kernels {
             out
         }
 
-        /// Sum of the products of every `STEP`th k below `count`, each truncated towards zero to
-        /// a multiple of 2^(E - 24), in these units. `top` has E as the bits of 2^E.
+        /// Sum of the products of every `STEP`th k from `START`, each truncated towards zero to a
+        /// multiple of 2^(E - 24), in these units. `top` has E as the bits of 2^E.
         ///
         /// # Safety
-        /// `a` and `b` must point to the strip's row 0 and column 0 in row 0 of the group, which
-        /// must have `count` rows.
+        /// `a` must point to row 0 of the strip in the first of GROUP rows of A's panel.
         #[inline]
         #[target_feature(enable = $features)]
-        unsafe fn products<const QUAD: bool, const STEP: usize>(
+        unsafe fn products<const GROUP: usize, const QUAD: bool, const START: usize, const STEP: usize>(
             a: *const f32,
-            b: *const f32,
+            b: &[v::F; GROUP],
             row: usize,
-            count: usize,
             top: v::I,
         ) -> v::I {
             // 2^(24 - E): its exponent field is 24 + 127 - E, that is 278 less the field of 2^E.
             let scale = v::float(v::sub_i(v::splat_i(278 << 23), top));
             let mut sum = v::splat_i(0);
-            for k in (0..count).step_by(STEP) {
+            let mut k = START;
+            while k < GROUP {
                 // SAFETY: by the contract of this function.
-                let product = unsafe {
-                    v::mul(a_at::<QUAD>(a.add(k * STRIDE), row), v::load(b.add(k * STRIDE)))
-                };
+                let product = v::mul(unsafe { a_at::<QUAD>(a.add(k * STRIDE), row) }, b[k]);
                 sum = v::add_i(sum, v::truncate(v::mul(product, scale)));
+                k += STEP;
             }
             sum
         }
@@ -479,9 +672,12 @@ macro_rules! vector_kernels {
         /// 2^(E2 - 29). That is right if the total has 26 bits at least, two more than the result:
         /// |s| is 2^E2 or more, 2^29 units; without PARITY the sum is below 2^(E + 5), 2^28 units,
         /// so the total has 28 bits. With PARITY it may cancel: such lanes come back as a mask.
+        ///
+        /// The second way serves any g. `general` keeps to it once it was needed: a branch that
+        /// changes its mind costs more.
         #[inline]
         #[target_feature(enable = $features)]
-        fn tail<const PARITY: bool>(sum: v::I, top: v::I, s: v::F) -> (v::F, u32) {
+        fn tail<const PARITY: bool>(sum: v::I, top: v::I, s: v::F, general: &mut bool) -> (v::F, u32) {
             let infinity = v::splat_i(0x7f80_0000);
             let power = v::and(v::bits(s), infinity);
             let top2 = v::max_i(top, power);
@@ -494,10 +690,11 @@ macro_rules! vector_kernels {
             }
             let gap = v::shr::<23>(v::sub_i(top2, top));
             let unit = v::sub_i(top, v::splat_i(24 << 23));
-            if v::mask_bits(v::greater(gap, v::splat_i(5))) == 0 {
+            if !*general && v::mask_bits(v::greater(gap, v::splat_i(5))) == 0 {
                 let total = v::add_i(sum, v::shl_each(accumulator, gap));
                 return (v::mul(v::convert(total), v::float(unit)), 0);
             }
+            *general = true;
             let (loss, floor) = (v::sub_floor(gap, v::splat_i(5)), v::sub_floor(gap, v::splat_i(7)));
             let floored = v::sar_each(sum, floor);
             let rest = v::sub_i(loss, floor);
@@ -509,7 +706,8 @@ macro_rules! vector_kernels {
             let result = v::mul(v::convert(total), unit);
             // An infinite or NaN accumulator stays.
             let special = v::equal(power, infinity);
-            let result = v::float(v::select(special, v::bits(s), v::bits(result)));
+            let kept = v::bits(v::canonical(s));
+            let result = v::float(v::select(special, kept, v::bits(result)));
             let lost = if PARITY {
                 let limit = v::splat_i(1 << 25);
                 let small = v::both(v::greater(limit, total), v::greater(total, v::sub_i(v::splat_i(0), limit)));

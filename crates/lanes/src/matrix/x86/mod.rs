@@ -53,6 +53,14 @@ struct Plan {
     quad: bool,
 }
 
+impl Plan {
+    /// Whether every job's rows lie within `words` words of D.
+    fn fits(&self, words: usize) -> bool {
+        let last = self.rows.iter().max().unwrap_or(&0);
+        self.jobs[..self.count].iter().all(|job| job.d + last + 16 <= words)
+    }
+}
+
 /// How to unpack an operand.
 #[derive(Clone, Copy, Debug)]
 struct Unpack {
@@ -64,9 +72,66 @@ struct Unpack {
     signs: u32,
     /// Magnitudes below become +0.
     limit: f32,
+    /// Integers are signed.
+    signed: bool,
     /// Rows of 32-row blocks go in the order of the accumulator registers: first those whose
     /// bit 2 is clear, in ascending order, then the others.
     interleave: bool,
+}
+
+/// What the floats of an operand span, as bits of positive f32.
+#[derive(Clone, Copy, Debug)]
+struct Range {
+    /// Largest magnitude.
+    top: u32,
+    /// Smallest magnitude but for zero; 0 if all are zero.
+    low: u32,
+    /// Value of the lowest set bit of any significand; 0 if all are zero.
+    unit: u32,
+    /// Some are zero.
+    zeros: bool,
+}
+
+/// Exponent of a positive normal f32.
+fn exponent(bits: u32) -> i32 {
+    (bits >> 23) as i32 - 127
+}
+
+impl Range {
+    /// Exponents of the smallest and the largest magnitude; any will do if all are zero.
+    fn exponents(self) -> (i32, i32) {
+        if self.top == 0 { (0, 0) } else { (exponent(self.low), exponent(self.top)) }
+    }
+
+    /// Whether every product, and every sum of up to `k` products and `c` (if given), in any
+    /// order, is exact in f32: all are multiples of one power of two and below 2^24 times it.
+    ///
+    /// Then fused sums lose nothing either: their grids, 2^(E - 24), 2^(E2 - 24) and
+    /// 2^(E2 - 31), are finer than that power of two, since 2^E and 2^E2 are not above the
+    /// largest sum. A plain FMA chain gives the same bits.
+    fn exact(a: Range, b: Range, c: Option<Range>, k: usize) -> bool {
+        const NORMAL: std::ops::Range<u32> = 0x0080_0000..0x7f80_0000;
+        if [a, b].iter().any(|x| !NORMAL.contains(&x.unit) || x.top >= NORMAL.end) {
+            return false;
+        }
+        // A zero has the exponent -126: together with a large factor it could set the grid.
+        if exponent(a.top).max(exponent(b.top)) > 50 {
+            return false;
+        }
+        let length = (k as u32).next_power_of_two().trailing_zeros() as i32;
+        let mut unit = exponent(a.unit) + exponent(b.unit);
+        let mut top = exponent(a.top) + exponent(b.top) + 2 + length;
+        match c {
+            Some(c) if c.top == 0 => {}
+            Some(c) if !NORMAL.contains(&c.unit) || c.top >= NORMAL.end => return false,
+            Some(c) => {
+                unit = unit.min(exponent(c.unit));
+                top = top.max(exponent(c.top) + 1) + 1;
+            }
+            None => {}
+        }
+        unit > -100 && top < 100 && top - unit <= 24
+    }
 }
 
 /// Fused sums of one instruction: what the kernels need besides the panels.
@@ -76,18 +141,19 @@ struct Fused {
     group: usize,
     /// Even and odd k apart.
     parity: bool,
-    /// What the exponent bytes are relative to.
-    base: i32,
+    /// What the exponent bytes of A and B are relative to.
+    bases: (i32, i32),
     /// Exponent byte of a group without products.
     floor: i8,
     /// Smallest normal exponents of A and B.
     mins: (i32, i32),
+    /// Accumulators below this, zero excepted, are not for the kernels.
+    least: f32,
 }
 
 impl Fused {
     /// Ranges within which the kernels are exact; `None` sends the instruction to the scalar
-    /// reference, as do infinities and NaN in A or B. `range_a`, `range_b`: see the kernels'
-    /// `range`. The third result is the least |C|, but for zero, that the kernels may see.
+    /// reference, as do infinities and NaN in A or B.
     ///
     /// With e the exponents of non-zero elements, L the least and H the largest sum of two:
     /// products and scaled products stay inside f32 if H <= 125 and L >= -90. All sums lie
@@ -96,30 +162,25 @@ impl Fused {
     /// -126 + max e. That is at most L - 8, the value used here. With either, an accumulator
     /// that comes from earlier groups (a multiple of 2^(L - 31)) loses nothing, and neither does
     /// a C of 2^(L - 8) or more: the result is the accumulator.
-    fn new(op: &MatrixOp, group: usize, parity: bool, range_a: (u32, u32, bool), range_b: (u32, u32, bool)) -> Option<(Fused, i32, i32, Option<f32>)> {
+    fn new(op: &MatrixOp, group: usize, parity: bool, a: Range, b: Range) -> Option<Fused> {
         let infinity = 0x7f80_0000;
-        if range_a.0 >= infinity || range_b.0 >= infinity {
+        if a.top >= infinity || b.top >= infinity {
             return None;
         }
         let mins = (formats::min_exponent(op.a), formats::min_exponent(op.b));
-        let zeros = range_a.2 || range_b.2;
+        let zeros = a.zeros || b.zeros;
+        let least = |exponent| if zeros { 2f32.powi(exponent) } else { 0.0 };
         if op.a.bits() == 8 || op.a == Element::F16 {
             // Sums of exponents lie between -30 and 30 by format.
-            let fused = Fused { group, parity, base: 0, floor: -64, mins };
-            return Some((fused, 0, 0, zeros.then(|| 2f32.powi(-64))));
+            return Some(Fused { group, parity, bases: (0, 0), floor: -64, mins, least: least(-64) });
         }
-        let exponents = |(top, low, _): (u32, u32, bool)| {
-            let exponent = |bits: u32| (bits >> 23) as i32 - 127;
-            // No element but zeros: any exponent will do.
-            if top == 0 { (0, 0) } else { (exponent(low + 1), exponent(top)) }
-        };
-        let ((low_a, top_a), (low_b, top_b)) = (exponents(range_a), exponents(range_b));
+        let ((low_a, top_a), (low_b, top_b)) = (a.exponents(), b.exponents());
         let (low, top) = (low_a + low_b, top_a + top_b);
         if top > 125 || low < -90 || top - low > 90 || zeros && top_a.max(top_b) - 126 > low - 8 {
             return None;
         }
-        let fused = Fused { group, parity, base: top, floor: (low - 8 - top) as i8, mins };
-        Some((fused, top_a, top_b, zeros.then(|| 2f32.powi(low - 8))))
+        let floor = (low - 8 - top) as i8;
+        Some(Fused { group, parity, bases: (top_a, top_b), floor, mins, least: least(low - 8) })
     }
 
     /// Computes single lanes again, by the scalar reference.
@@ -176,7 +237,7 @@ fn plan(op: &MatrixOp) -> Option<Plan> {
             }
             4 => {
                 plan.quad = true;
-                plan.rows = rows(|r| (r, 0));
+                plan.rows = rows(|r| (r % 4, 0));
                 plan.count = 4;
                 for (quarter, job) in plan.jobs[..4].iter_mut().enumerate() {
                     *job = Job { a: 16 * quarter, b: 16 * quarter, d: 16 * quarter };
@@ -211,7 +272,11 @@ fn unpacking(op: &MatrixOp, operand: u32) -> Unpack {
         bit(op.mods.neg) << 15 | bit(op.mods.neg_hi) << 31
     };
     let interleave = operand == 0 && op.family.is_mfma() && op.m == 32;
-    Unpack { element, split, lanes, signs, limit: super::unpack::flush_limit(op, element), interleave }
+    // Integers are unpacked in pairs.
+    let chunk = if element.is_integer() { split.chunk / 2 } else { split.chunk };
+    let split = KSplit { chunk, ..split };
+    let signed = element == Element::I8 || bit(op.mods.neg) == 1;
+    Unpack { element, split, lanes, signs, signed, limit: super::unpack::flush_limit(op, element), interleave }
 }
 
 /// The vector form of an instruction.
@@ -228,22 +293,23 @@ pub(super) struct Recipe {
 impl Recipe {
     /// `None` if the instruction is left to the scalar reference.
     pub fn new(op: &MatrixOp) -> Option<Recipe> {
-        // Rare: modifiers that act on single results or on C.
-        let wmma_c = !op.family.is_mfma() && (op.mods.neg & 4 != 0 || op.mods.neg_hi & 4 != 0);
-        if op.kind != Kind::Dense || op.mods.fp16_ovfl || op.mods.clamp || wmma_c {
-            return None;
-        }
-        if op.c.bits() != 32 || op.d.bits() != 32 {
+        // Clamps act on single results and are rare.
+        if op.kind != Kind::Dense || op.mods.fp16_ovfl || op.mods.clamp || op.a == Element::F64 {
             return None;
         }
         let algorithm = algorithm(op);
-        if !matches!(algorithm, Algorithm::Chain | Algorithm::Tree { .. } | Algorithm::Fused { .. }) {
+        if matches!(algorithm, Algorithm::Scaled { .. } | Algorithm::Dot2) {
             return None;
         }
+        let wmma_c = !op.family.is_mfma() && (op.mods.neg & 4 != 0 || op.mods.neg_hi & 4 != 0);
+        if algorithm != Algorithm::Chain && wmma_c || op.c.bits() > op.d.bits() {
+            return None;
+        }
+        let a = unpacking(op, 0);
         Some(Recipe {
             algorithm,
             plan: plan(op)?,
-            a: unpacking(op, 0),
+            a,
             b: unpacking(op, 1),
             permutes: op.family.is_mfma() && (op.mods.cbsz != 0 || op.mods.blgp != 0),
         })
@@ -280,49 +346,116 @@ impl Recipe {
         c: COperand<'_>,
         d: &mut [[u32; 64]],
     ) -> bool {
-        let plan = &self.plan;
-        macro_rules! kernels {
-            ($v:ident, $scratch:ident) => {{
-                // SAFETY: the host supports the back end and every row has the lanes of a wave,
-                // see `execute`.
+        SCRATCH.with_borrow_mut(|scratch| {
+            self.unpack(backend, a, b, scratch);
+            if op.d.bits() == 32 {
+                copy_c(op, c, d);
+                change_signs(op, d);
+                return self.compute(op, backend, scratch, d);
+            }
+            // 16-bit results: accumulate in f32 beside D, round at the end.
+            let mut wide = [[0; 64]; 8];
+            let wide = &mut wide[..256 / op.wave];
+            let half = (op.family == Family::Rdna3).then_some(op.mods.op_sel >> 2 & 1);
+            match (op.c.bits(), backend) {
+                (32, _) => copy_c(op, c, wide),
+                // SAFETY: the host supports the back end, the rows have the lanes of a wave.
+                (_, Backend::Avx2) => unsafe { avx2::widen(op.c, half, c, d, wide) },
+                // SAFETY: as above.
+                _ => unsafe { avx512::widen(op.c, half, c, d, wide) },
+            }
+            change_signs(op, wide);
+            if !self.compute(op, backend, scratch, wide) {
+                return false;
+            }
+            match backend {
+                // SAFETY: the host supports the back end.
+                Backend::Avx2 => unsafe { avx2::narrow(op.d, half, op.wave, wide, d) },
+                // SAFETY: as above.
+                _ => unsafe { avx512::narrow(op.d, half, op.wave, wide, d) },
+            }
+            true
+        })
+    }
+
+    /// Fills the panels of A and B.
+    fn unpack(&self, backend: Backend, a: &[&[u32]], b: &[&[u32]], scratch: &mut Scratch) {
+        macro_rules! unpack {
+            ($v:ident) => {
+                // SAFETY: the host supports the back end and every row has the lanes of a wave.
                 unsafe {
-                    $v::unpack(&self.a, a, &mut $scratch.a);
-                    $v::unpack(&self.b, b, &mut $scratch.b);
-                    copy_c(op, c, d);
-                    let d = d.as_flattened_mut();
-                    match self.algorithm {
-                        Algorithm::Chain => $v::chain($scratch, op.k, plan, d),
-                        Algorithm::Tree { group, flush } => {
-                            $v::tree($scratch, op.k, plan, d, group, flush, op.a == Element::F16);
-                        }
-                        Algorithm::Fused { group, parity } => {
-                            let (a, b) = (&$scratch.a[..op.k], &$scratch.b[..op.k]);
-                            let (lanes_a, lanes_b) = (self.a.lanes, self.b.lanes);
-                            let (range_a, range_b) = ($v::range(a, lanes_a), $v::range(b, lanes_b));
-                            let group = group.min(op.k);
-                            let Some((fused, base_a, base_b, least)) =
-                                Fused::new(op, group, parity, range_a, range_b)
-                            else {
-                                return false;
-                            };
-                            if least.is_some_and(|least| has_smaller(d, least)) {
-                                return false;
-                            }
-                            $v::exponents(a, &mut $scratch.ea, lanes_a, fused.mins.0, base_a);
-                            $v::exponents(b, &mut $scratch.eb, lanes_b, fused.mins.1, base_b);
-                            $v::fused($scratch, op.k, plan, d, &fused);
-                        }
-                        _ => return false,
+                    if self.algorithm == Algorithm::Integer {
+                        $v::unpack_pairs(&self.a, a, &mut scratch.a);
+                        $v::unpack_pairs(&self.b, b, &mut scratch.b);
+                    } else {
+                        $v::unpack(&self.a, a, &mut scratch.a);
+                        $v::unpack(&self.b, b, &mut scratch.b);
                     }
                 }
-                true
-            }};
+            };
         }
-        SCRATCH.with_borrow_mut(|scratch| match backend {
+        match backend {
+            Backend::Scalar => {}
+            Backend::Avx2 => unpack!(avx2),
+            Backend::Avx512 => unpack!(avx512),
+        }
+    }
+
+    /// Adds the products of the panels to the 32-bit accumulators in `d`; false if that is
+    /// beyond the kernels, and then leaves `d` as it was.
+    fn compute(&self, op: &MatrixOp, backend: Backend, scratch: &mut Scratch, d: &mut [[u32; 64]]) -> bool {
+        let plan = &self.plan;
+        let d = d.as_flattened_mut();
+        macro_rules! compute {
+            ($v:ident) => {
+                // SAFETY: the host supports the back end.
+                unsafe {
+                    let ranges = |scratch: &Scratch| {
+                        let a = $v::range(&scratch.a[..op.k], self.a.lanes);
+                        (a, $v::range(&scratch.b[..op.k], self.b.lanes))
+                    };
+                    match self.algorithm {
+                        Algorithm::Chain => $v::chain(scratch, op.k, plan, d),
+                        Algorithm::Integer => $v::integer(scratch, op.k / 2, plan, d),
+                        Algorithm::Tree { group, flush } => {
+                            let exact = op.a == Element::F16 || flush && {
+                                let (a, b) = ranges(scratch);
+                                nothing_to_flush(a, b, d)
+                            };
+                            $v::tree(scratch, op.k, plan, d, group, flush, exact);
+                        }
+                        Algorithm::Fused { group, parity } => {
+                            let (a, b) = ranges(scratch);
+                            if Range::exact(a, b, None, op.k)
+                                && Range::exact(a, b, Some($v::range(as_floats(d), 64)), op.k)
+                            {
+                                $v::clear_signs_of_zeros(d);
+                                $v::chain(scratch, op.k, plan, d);
+                                return true;
+                            }
+                            let Some(fused) = Fused::new(op, group.min(op.k), parity, a, b) else {
+                                return false;
+                            };
+                            if fused.least > 0.0 && has_smaller(d, fused.least) {
+                                return false;
+                            }
+                            let Scratch { a, b, ea, eb, .. } = &mut *scratch;
+                            let (bases, mins) = (fused.bases, fused.mins);
+                            $v::exponents(&a[..op.k], ea, self.a.lanes, mins.0, bases.0);
+                            $v::exponents(&b[..op.k], eb, self.b.lanes, mins.1, bases.1);
+                            $v::fused(scratch, op.k, plan, d, &fused);
+                        }
+                        Algorithm::Dot2 | Algorithm::Scaled { .. } => return false,
+                    }
+                    true
+                }
+            };
+        }
+        match backend {
             Backend::Scalar => false,
-            Backend::Avx2 => kernels!(avx2, scratch),
-            Backend::Avx512 => kernels!(avx512, scratch),
-        })
+            Backend::Avx2 => compute!(avx2),
+            Backend::Avx512 => compute!(avx512),
+        }
     }
 }
 
@@ -332,7 +465,7 @@ fn permuted(rows: &[&[u32]], from: impl Fn(usize) -> usize) -> Vec<[u32; 64]> {
     rows.iter().map(|row| std::array::from_fn(|lane| row[from(lane)])).collect()
 }
 
-/// Copies C into D, where the kernels accumulate.
+/// Copies C, whose elements are as wide as the accumulators, to where the kernels accumulate.
 fn copy_c(op: &MatrixOp, c: COperand<'_>, d: &mut [[u32; 64]]) {
     match c {
         COperand::InPlace => {}
@@ -347,6 +480,41 @@ fn copy_c(op: &MatrixOp, c: COperand<'_>, d: &mut [[u32; 64]]) {
             }
         }
     }
+}
+
+/// NEG_HI[2] and NEG[2] of WMMA: the absolute value and the negation of C.
+fn change_signs(op: &MatrixOp, d: &mut [[u32; 64]]) {
+    if op.family.is_mfma() || op.c.is_integer() {
+        return;
+    }
+    let clear = u32::from(op.mods.neg_hi >> 2 & 1) << 31;
+    let flip = u32::from(op.mods.neg >> 2 & 1) << 31;
+    if clear | flip != 0 {
+        for word in d.as_flattened_mut() {
+            *word = *word & !clear ^ flip;
+        }
+    }
+}
+
+/// Whether a tree of bf16 products meets no number that CDNA2 flushes, and no product that
+/// overflows: products are multiples of the product of the units, so are their sums, and so
+/// are the accumulators if they start as zeros or far enough above.
+fn nothing_to_flush(a: Range, b: Range, d: &[u32]) -> bool {
+    const NORMAL: std::ops::Range<u32> = 0x0080_0000..0x7f80_0000;
+    NORMAL.contains(&a.unit)
+        && NORMAL.contains(&b.unit)
+        && NORMAL.contains(&a.top)
+        && NORMAL.contains(&b.top)
+        && exponent(a.unit) + exponent(b.unit) >= -126
+        && exponent(a.top) + exponent(b.top) <= 120
+        && !has_smaller(d, 2f32.powi(-102))
+}
+
+/// The words of D, which are f32, by the register.
+fn as_floats(d: &[u32]) -> &[[f32; 64]] {
+    // SAFETY: u32 and f32 have the same size and alignment, and every pattern is valid for both.
+    let floats = unsafe { std::slice::from_raw_parts(d.as_ptr().cast::<f32>(), d.len()) };
+    floats.as_chunks::<64>().0
 }
 
 /// Whether an accumulator other than zero is smaller than `least`.

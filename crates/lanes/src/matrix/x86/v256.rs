@@ -39,6 +39,12 @@ pub fn add(a: F, b: F) -> F {
 
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
+pub fn sub(a: F, b: F) -> F {
+    _mm256_sub_ps(a, b)
+}
+
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
 pub fn mul(a: F, b: F) -> F {
     _mm256_mul_ps(a, b)
 }
@@ -307,15 +313,15 @@ pub unsafe fn store_bytes(p: *mut i8, x: I) {
     unsafe { _mm_storel_epi64(p.cast(), bytes) }
 }
 
-/// Sign-extends 8 bytes.
+/// Zero-extends 8 bytes.
 ///
 /// # Safety
 /// `p` must be valid for reading 8 bytes.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-pub unsafe fn load_bytes(p: *const i8) -> I {
+pub unsafe fn load_bytes(p: *const u8) -> I {
     // SAFETY: by the contract of this function.
-    _mm256_cvtepi8_epi32(unsafe { _mm_loadl_epi64(p.cast()) })
+    _mm256_cvtepu8_epi32(unsafe { _mm_loadl_epi64(p.cast()) })
 }
 
 /// Stores four lanes here, the next four 16 floats on, and so on in turn.
@@ -332,33 +338,33 @@ pub unsafe fn store_interleaved(p: *mut f32, x: F) {
     }
 }
 
-/// Largest exponent sums of 16 rows and 16 columns over every `step`th k from `start`, at least
-/// `floor`; saturating.
+/// Largest exponent sums of 16 rows and 16 columns over every `STEP`th k from `START`, at least
+/// `floor`, saturating; then plus `bias`, as unsigned bytes.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
 #[allow(clippy::too_many_arguments)]
-pub fn exponents(
+pub fn exponents<const START: usize, const STEP: usize>(
     a: &[[i8; 64]],
     row: usize,
     b: &[[i8; 64]],
     column: usize,
-    start: usize,
-    step: usize,
     floor: i8,
-    out: &mut [[i8; 16]; 16],
+    bias: u8,
+    out: &mut [[u8; 16]; 16],
 ) {
     for (first, out) in out.chunks_exact_mut(2).enumerate() {
         // Row 0 in the lower half, row 1 in the upper half.
         let pick = _mm256_set_m128i(_mm_set1_epi8(1), _mm_setzero_si128());
         let mut top = _mm256_set1_epi8(floor);
-        for (a, b) in a.iter().zip(b).skip(start).step_by(step) {
-            let rows = &a[row + 2 * first..][..2];
+        for k in (0..a.len() / STEP).map(|k| START + k * STEP) {
+            let rows = &a[k][row + 2 * first..][..2];
             let rows = _mm256_set1_epi16(i16::from_le_bytes([rows[0] as u8, rows[1] as u8]));
-            let columns = &b[column..column + 16];
+            let columns = &b[k][column..column + 16];
             // SAFETY: `columns` has 16 bytes.
             let columns = unsafe { _mm256_broadcastsi128_si256(_mm_loadu_si128(columns.as_ptr().cast())) };
             top = _mm256_max_epi8(top, _mm256_adds_epi8(_mm256_shuffle_epi8(rows, pick), columns));
         }
+        let top = _mm256_add_epi8(top, _mm256_set1_epi8(bias as i8));
         // SAFETY: `out` has 32 bytes.
         unsafe { _mm256_storeu_si256(out.as_mut_ptr().cast(), top) };
     }
@@ -367,7 +373,7 @@ pub fn exponents(
 /// As `exponents`, for the four rows of 4x4 shapes: each four lanes have a block of their own.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-pub fn quad_exponents(a: &[[i8; 64]], b: &[[i8; 64]], at: usize, floor: i8, out: &mut [[i8; 16]; 16]) {
+pub fn quad_exponents(a: &[[i8; 64]], b: &[[i8; 64]], at: usize, floor: i8, bias: u8, out: &mut [[u8; 16]; 16]) {
     let blocks = _mm_set_epi8(12, 12, 12, 12, 8, 8, 8, 8, 4, 4, 4, 4, 0, 0, 0, 0);
     for (row, out) in out.iter_mut().enumerate().take(4) {
         let pick = _mm_add_epi8(blocks, _mm_set1_epi8(row as i8));
@@ -378,7 +384,17 @@ pub fn quad_exponents(a: &[[i8; 64]], b: &[[i8; 64]], at: usize, floor: i8, out:
             let (a, b) = unsafe { (_mm_loadu_si128(a.as_ptr().cast()), _mm_loadu_si128(b.as_ptr().cast())) };
             top = _mm_max_epi8(top, _mm_adds_epi8(_mm_shuffle_epi8(a, pick), b));
         }
+        let top = _mm_add_epi8(top, _mm_set1_epi8(bias as i8));
         // SAFETY: `out` has 16 bytes.
         unsafe { _mm_storeu_si128(out.as_mut_ptr().cast(), top) };
     }
+}
+
+/// Rounds to f16, to nearest even, in the low halves; NaN becomes 0x7e00.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+pub fn to_f16(x: F) -> I {
+    let half = _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(x);
+    let nan = _mm256_castps_si256(_mm256_cmp_ps::<_CMP_UNORD_Q>(x, x));
+    _mm256_blendv_epi8(_mm256_cvtepu16_epi32(half), _mm256_set1_epi32(0x7e00), nan)
 }

@@ -39,6 +39,12 @@ pub fn add(a: F, b: F) -> F {
 
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
+pub fn sub(a: F, b: F) -> F {
+    _mm512_sub_ps(a, b)
+}
+
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 pub fn mul(a: F, b: F) -> F {
     _mm512_mul_ps(a, b)
 }
@@ -293,15 +299,15 @@ pub unsafe fn store_bytes(p: *mut i8, x: I) {
     unsafe { _mm_storeu_si128(p.cast(), _mm512_cvtepi32_epi8(x)) }
 }
 
-/// Sign-extends 16 bytes.
+/// Zero-extends 16 bytes.
 ///
 /// # Safety
 /// `p` must be valid for reading 16 bytes.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
-pub unsafe fn load_bytes(p: *const i8) -> I {
+pub unsafe fn load_bytes(p: *const u8) -> I {
     // SAFETY: by the contract of this function.
-    _mm512_cvtepi8_epi32(unsafe { _mm_loadu_si128(p.cast()) })
+    _mm512_cvtepu8_epi32(unsafe { _mm_loadu_si128(p.cast()) })
 }
 
 /// Stores four lanes here, the next four 16 floats on, and so on in turn.
@@ -320,20 +326,19 @@ pub unsafe fn store_interleaved(p: *mut f32, x: F) {
     }
 }
 
-/// Largest exponent sums of 16 rows and 16 columns over every `step`th k from `start`, at least
-/// `floor`; saturating.
+/// Largest exponent sums of 16 rows and 16 columns over every `STEP`th k from `START`, at least
+/// `floor`, saturating; then plus `bias`, as unsigned bytes.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 #[allow(clippy::too_many_arguments)]
-pub fn exponents(
+pub fn exponents<const START: usize, const STEP: usize>(
     a: &[[i8; 64]],
     row: usize,
     b: &[[i8; 64]],
     column: usize,
-    start: usize,
-    step: usize,
     floor: i8,
-    out: &mut [[i8; 16]; 16],
+    bias: u8,
+    out: &mut [[u8; 16]; 16],
 ) {
     // Row r in quarter r.
     let pick = _mm512_set_epi32(
@@ -341,8 +346,8 @@ pub fn exponents(
         0x0202_0202, 0x0101_0101, 0x0101_0101, 0x0101_0101, 0x0101_0101, 0, 0, 0, 0,
     );
     let mut tops = [_mm512_set1_epi8(floor); 4];
-    for (a, b) in a.iter().zip(b).skip(start).step_by(step) {
-        let (a, b) = (&a[row..row + 16], &b[column..column + 16]);
+    for k in (0..a.len() / STEP).map(|k| START + k * STEP) {
+        let (a, b) = (&a[k][row..row + 16], &b[k][column..column + 16]);
         // SAFETY: both slices have 16 bytes.
         unsafe {
             let columns = _mm512_broadcast_i32x4(_mm_loadu_si128(b.as_ptr().cast()));
@@ -354,6 +359,7 @@ pub fn exponents(
         }
     }
     for (top, out) in tops.into_iter().zip(out.chunks_exact_mut(4)) {
+        let top = _mm512_add_epi8(top, _mm512_set1_epi8(bias as i8));
         // SAFETY: `out` has 64 bytes.
         unsafe { _mm512_storeu_si512(out.as_mut_ptr().cast(), top) };
     }
@@ -362,7 +368,7 @@ pub fn exponents(
 /// As `exponents`, for the four rows of 4x4 shapes: each four lanes have a block of their own.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
-pub fn quad_exponents(a: &[[i8; 64]], b: &[[i8; 64]], at: usize, floor: i8, out: &mut [[i8; 16]; 16]) {
+pub fn quad_exponents(a: &[[i8; 64]], b: &[[i8; 64]], at: usize, floor: i8, bias: u8, out: &mut [[u8; 16]; 16]) {
     let blocks = _mm_set_epi8(12, 12, 12, 12, 8, 8, 8, 8, 4, 4, 4, 4, 0, 0, 0, 0);
     for (row, out) in out.iter_mut().enumerate().take(4) {
         let pick = _mm_add_epi8(blocks, _mm_set1_epi8(row as i8));
@@ -373,7 +379,17 @@ pub fn quad_exponents(a: &[[i8; 64]], b: &[[i8; 64]], at: usize, floor: i8, out:
             let (a, b) = unsafe { (_mm_loadu_si128(a.as_ptr().cast()), _mm_loadu_si128(b.as_ptr().cast())) };
             top = _mm_max_epi8(top, _mm_adds_epi8(_mm_shuffle_epi8(a, pick), b));
         }
+        let top = _mm_add_epi8(top, _mm_set1_epi8(bias as i8));
         // SAFETY: `out` has 16 bytes.
         unsafe { _mm_storeu_si128(out.as_mut_ptr().cast(), top) };
     }
+}
+
+/// Rounds to f16, to nearest even, in the low halves; NaN becomes 0x7e00.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
+pub fn to_f16(x: F) -> I {
+    let half = _mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(x);
+    let nan = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(x, x);
+    _mm512_mask_mov_epi32(_mm512_cvtepu16_epi32(half), nan, _mm512_set1_epi32(0x7e00))
 }

@@ -1,0 +1,250 @@
+//! Copies between memory and LDS that pass no register: loads with LDS address in M0 (CDNA), and
+//! gfx1250's asynchronous loads and stores, whose LDS address comes from a register.
+
+use rocjitsu_lanes::Backend;
+
+use super::address::{self, Addresses};
+use super::body::{Body, handler};
+use super::buffer;
+use super::datum::Datum;
+use super::{Form, LANES};
+use crate::lds::access as lds;
+use crate::record::{Flow, Record};
+use crate::wave::{Cx, scalar};
+
+/// A load from global memory to LDS at M0.
+struct GlobalToLds;
+/// A load from a buffer to LDS at M0.
+struct BufferToLds;
+/// An asynchronous load to LDS.
+struct AsyncLoad;
+/// An asynchronous store from LDS.
+struct AsyncStore;
+
+/// Bytes of a lane's data in memory, and how it becomes a word.
+fn widen(datum: Datum, bytes: &mut [u8; 16]) -> usize {
+    let word = match datum {
+        Datum::U8 => u32::from(bytes[0]),
+        Datum::I8 => bytes[0] as i8 as u32,
+        Datum::U16 => u32::from(u16::from_le_bytes([bytes[0], bytes[1]])),
+        Datum::I16 => i16::from_le_bytes([bytes[0], bytes[1]]) as u32,
+        other => return other.bytes() as usize,
+    };
+    bytes[..4].copy_from_slice(&word.to_le_bytes());
+    4
+}
+
+/// Finishes a record of a global load to LDS.
+pub fn global(mut record: Record, datum: Datum, backend: Backend) -> Option<Record> {
+    record.mem.datum = datum;
+    record.run = handler::<GlobalToLds>(backend);
+    Some(record)
+}
+
+/// Finishes a record of a buffer load to LDS.
+pub fn buffer(mut record: Record, datum: Datum, backend: Backend) -> Option<Record> {
+    record.mem.datum = datum;
+    record.run = handler::<BufferToLds>(backend);
+    Some(record)
+}
+
+/// Finishes a record of an asynchronous load.
+pub fn async_load(mut record: Record, datum: Datum, backend: Backend) -> Option<Record> {
+    record.mem.datum = datum;
+    record.dst.vector()?;
+    record.run = handler::<AsyncLoad>(backend);
+    Some(record)
+}
+
+/// Finishes a record of an asynchronous store.
+pub fn async_store(mut record: Record, datum: Datum, backend: Backend) -> Option<Record> {
+    record.mem.datum = datum;
+    record.src[2].vector()?;
+    record.run = handler::<AsyncStore>(backend);
+    Some(record)
+}
+
+/// LDS address of lane 0 and the step to the next lane: M0's offset plus the immediate one (CDNA manuals,
+/// "Memory Buffer Load to LDS"; M0 has 18 bits of it on gfx950, 16 before).
+fn m0_place(cx: &Cx<'_, '_>, record: &Record) -> (u32, u32) {
+    let bits = if cx.unit.target == rocjitsu_isa::Target::Gfx950 {
+        0x3_ffff
+    } else {
+        0xffff
+    };
+    let base = (cx.wave.s[scalar::M0] & bits).wrapping_add(record.imm as u32);
+    (base, record.mem.datum.bytes().max(4))
+}
+
+/// Copies one lane's bytes from memory.
+fn fetch(
+    cx: &mut Cx<'_, '_>,
+    record: &Record,
+    at: u64,
+    lane: usize,
+    bytes: usize,
+) -> Result<[u8; 16], Flow> {
+    let mut out = [0u8; 16];
+    match cx.unit.memory.locate(at, bytes as u64, false) {
+        // SAFETY: `locate` vouches for the bytes; a datum has at most sixteen.
+        Ok(p) => unsafe { std::ptr::copy_nonoverlapping(p.cast_const(), out.as_mut_ptr(), bytes) },
+        Err(kind) => return Err(address::fault(cx, record, "load", bytes, at, lane, kind)),
+    }
+    Ok(out)
+}
+
+/// Copies the data of all lanes at once to consecutive LDS, if it is one run of one extent.
+#[inline(always)]
+fn copy_run(cx: &mut Cx<'_, '_>, base: u64, to: u32, step: u32, bytes: usize) -> bool {
+    let total = cx.wave.lanes as usize * bytes;
+    if step as usize != bytes {
+        return false;
+    }
+    let Some(lds) = cx.group.lds.get_mut(to as usize..to as usize + total) else {
+        return false;
+    };
+    let Ok(p) = cx.unit.memory.locate(base, total as u64, false) else {
+        return false;
+    };
+    // SAFETY: `locate` vouches for the bytes; LDS is a vector of its own.
+    unsafe { std::ptr::copy_nonoverlapping(p.cast_const(), lds.as_mut_ptr(), total) };
+    true
+}
+
+impl Body for GlobalToLds {
+    #[inline(always)]
+    fn run(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
+        let (to, step) = m0_place(cx, record);
+        let datum = record.mem.datum;
+        let bytes = datum.bytes() as usize;
+        if let Some(base) = address::contiguous(cx, record, bytes as u32) {
+            if copy_run(cx, base, to, step, bytes) {
+                return Flow::Next;
+            }
+        }
+        let scratch = record.mem.form == Form::Scratch;
+        let addresses = if scratch {
+            super::scratch::addresses(cx, record)
+        } else {
+            address::global(cx, record)
+        };
+        let exec = cx.wave.exec();
+        for lane in (0..LANES).filter(|l| exec >> l & 1 != 0) {
+            let mut data = match fetch(cx, record, addresses[lane], lane, bytes) {
+                Ok(data) => data,
+                Err(flow) => return flow,
+            };
+            let size = widen(datum, &mut data);
+            lds::write(
+                &mut cx.group.lds,
+                to.wrapping_add(step * lane as u32),
+                &data[..size],
+            );
+        }
+        Flow::Next
+    }
+}
+
+impl Body for BufferToLds {
+    #[inline(always)]
+    fn run(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
+        let (to, step) = m0_place(cx, record);
+        let datum = record.mem.datum;
+        let bytes = datum.bytes() as usize;
+        let buffer = buffer::descriptor(cx, record, false);
+        if let Some(base) = buffer::run(cx, record, &buffer, bytes) {
+            if copy_run(cx, base, to, step, bytes) {
+                return Flow::Next;
+            }
+        }
+        let at = buffer::positions(cx, record);
+        let exec = cx.wave.exec();
+        for lane in (0..LANES).filter(|l| exec >> l & 1 != 0) {
+            let mut data = match buffer::read(cx, record, &buffer, at[lane], lane, bytes) {
+                Ok(data) => data,
+                Err(flow) => return flow,
+            };
+            let size = widen(datum, &mut data);
+            lds::write(
+                &mut cx.group.lds,
+                to.wrapping_add(step * lane as u32),
+                &data[..size],
+            );
+        }
+        Flow::Next
+    }
+}
+
+/// LDS addresses from a register; the immediate offset counts here too (CDNA5 manual, 10.8.1).
+fn lds_addresses(cx: &Cx<'_, '_>, record: &Record, register: Option<u32>) -> [u32; LANES] {
+    lds::addresses(cx.wave.v.read(register.unwrap_or(0)), record.imm as u32)
+}
+
+impl Body for AsyncLoad {
+    #[inline(always)]
+    fn run(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
+        let to = lds_addresses(cx, record, record.dst.vector());
+        let bytes = record.mem.datum.bytes() as usize;
+        let lanes = cx.wave.lanes as usize;
+        if let Some(base) = address::contiguous(cx, record, bytes as u32) {
+            let run = address::is_run(&to[..lanes], bytes as u32, bytes as u32);
+            if run && copy_run(cx, base, to[0], bytes as u32, bytes) {
+                return Flow::Next;
+            }
+        }
+        let addresses: Addresses = address::global(cx, record);
+        let exec = cx.wave.exec();
+        let (mut low, mut high) = (0, 0);
+        if exec != 0 {
+            (low, high) = address::span(&addresses, exec);
+        }
+        if let Ok(p) = cx
+            .unit
+            .memory
+            .locate(low, (high - low).saturating_add(bytes as u64), false)
+        {
+            for lane in (0..LANES).filter(|l| exec >> l & 1 != 0) {
+                let mut data = [0u8; 16];
+                // SAFETY: the lane's bytes lie inside what `locate` vouched for.
+                unsafe {
+                    let from = p.add((addresses[lane] - low) as usize).cast_const();
+                    std::ptr::copy_nonoverlapping(from, data.as_mut_ptr(), bytes);
+                }
+                let at = to[lane] as usize;
+                match cx.group.lds.get_mut(at..at + bytes) {
+                    Some(inside) => inside.copy_from_slice(&data[..bytes]),
+                    None => lds::write(&mut cx.group.lds, to[lane], &data[..bytes]),
+                }
+            }
+            return Flow::Next;
+        }
+        for lane in (0..LANES).filter(|l| exec >> l & 1 != 0) {
+            match fetch(cx, record, addresses[lane], lane, bytes) {
+                Ok(data) => lds::write(&mut cx.group.lds, to[lane], &data[..bytes]),
+                Err(flow) => return flow,
+            }
+        }
+        Flow::Next
+    }
+}
+
+impl Body for AsyncStore {
+    #[inline(always)]
+    fn run(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
+        let from = lds_addresses(cx, record, record.src[2].vector());
+        let bytes = record.mem.datum.bytes() as usize;
+        let addresses = address::global(cx, record);
+        let exec = cx.wave.exec();
+        for lane in (0..LANES).filter(|l| exec >> l & 1 != 0) {
+            let data = lds::read(&cx.group.lds, from[lane], bytes);
+            match cx.unit.memory.locate(addresses[lane], bytes as u64, true) {
+                // SAFETY: `locate` vouches for the bytes; a datum has at most sixteen.
+                Ok(p) => unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), p, bytes) },
+                Err(kind) => {
+                    return address::fault(cx, record, "store", bytes, addresses[lane], lane, kind);
+                }
+            }
+        }
+        Flow::Next
+    }
+}
