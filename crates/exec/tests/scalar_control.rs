@@ -22,7 +22,10 @@ fn bench(target: Target, memory: &Memory) -> Bench<'_> {
 
 /// The name that the target has of several.
 fn either<'n>(asm: Asm, names: &[&'n str]) -> &'n str {
-    names.iter().find(|n| asm.has(n)).unwrap_or_else(|| panic!("{}: none of {names:?}", asm.0))
+    names
+        .iter()
+        .find(|n| asm.has(n))
+        .unwrap_or_else(|| panic!("{}: none of {names:?}", asm.0))
 }
 
 /// Runs a program from [`BASE`] on `bench` until it ends.
@@ -103,14 +106,24 @@ fn branches_on_masks_look_at_the_lanes_of_the_wave() {
             ("s_branch", true),
         ] {
             let flow = bench.step(&asm.sopp(name, -2), BASE).unwrap();
-            let want = if taken { (Flow::Jump, BASE - 4) } else { (Flow::Next, BASE + 4) };
+            let want = if taken {
+                (Flow::Jump, BASE - 4)
+            } else {
+                (Flow::Next, BASE + 4)
+            };
             assert_eq!((flow, bench.wave.pc), want, "{target} {name}");
         }
         if target.generation() < 12 {
-            assert_eq!(bench.step(&asm.sopp("s_cbranch_cdbgsys", -2), BASE), Ok(Flow::Next));
+            assert_eq!(
+                bench.step(&asm.sopp("s_cbranch_cdbgsys", -2), BASE),
+                Ok(Flow::Next)
+            );
         } else if target == Target::Gfx1250 {
             bench.wave.set_s64(4, (-8i64) as u64);
-            assert_eq!(bench.step(&asm.sop1("s_add_pc_i64", 0, 4), BASE), Ok(Flow::Jump));
+            assert_eq!(
+                bench.step(&asm.sop1("s_add_pc_i64", 0, 4), BASE),
+                Ok(Flow::Jump)
+            );
             assert_eq!(bench.wave.pc, BASE - 4);
         }
     }
@@ -161,19 +174,38 @@ fn indexing_mode_is_part_of_the_state() {
         bench.wave.s[scalar::M0] = 0xffff_ffff;
         bench.wave.s[2] = 0x1234;
         // s_set_gpr_idx_on s2, gpr_idx(SRC0,DST)
-        assert_eq!(bench.step(&asm.sopc("s_set_gpr_idx_on", 2, 0b1001), BASE), Ok(Flow::Next));
+        assert_eq!(
+            bench.step(&asm.sopc("s_set_gpr_idx_on", 2, 0b1001), BASE),
+            Ok(Flow::Next)
+        );
         assert_eq!(bench.wave.s[scalar::M0], 0xffff_9f34);
         let state = rocjitsu_exec::lower::State::of(&bench.wave);
         assert_eq!((state.indexed(), state.indexing()), (0b1001, true));
         assert!(bench.wave.mode & mode::GPR_IDX_EN != 0);
         // While the mode is on, a write to M0 changes what the next instruction reads.
-        assert!(bench.record(&asm.sop1("s_mov_b32", 124, int(0)), BASE).unwrap().ends_block);
-        assert!(!bench.record(&asm.sop1("s_mov_b32", 4, int(0)), BASE).unwrap().ends_block);
+        assert!(
+            bench
+                .record(&asm.sop1("s_mov_b32", 124, int(0)), BASE)
+                .unwrap()
+                .ends_block
+        );
+        assert!(
+            !bench
+                .record(&asm.sop1("s_mov_b32", 4, int(0)), BASE)
+                .unwrap()
+                .ends_block
+        );
         bench.next(&asm.sopp("s_set_gpr_idx_mode", 0b0100));
         bench.next(&asm.sop1("s_set_gpr_idx_idx", 0, int(7)));
         assert_eq!(bench.wave.s[scalar::M0], 0xffff_4f07);
         bench.next(&asm.sopp("s_set_gpr_idx_off", 0));
-        assert_eq!((bench.wave.decode_state & INDEXING, bench.wave.mode & mode::GPR_IDX_EN), (0, 0));
+        assert_eq!(
+            (
+                bench.wave.decode_state & INDEXING,
+                bench.wave.mode & mode::GPR_IDX_EN
+            ),
+            (0, 0)
+        );
         // The same through MODE.
         bench.next(&asm.setreg(1, 27, 1, 1));
         assert_eq!(bench.wave.decode_state & INDEXING, INDEXING);
@@ -218,14 +250,28 @@ fn hardware_registers() {
         bench.wave.scratch = 0x7_1234_5678;
         bench.wave.scratch_size = 64;
         let mut get = |register, offset, size| {
-            assert_eq!(bench.step(&asm.sopk("s_getreg_b32", 4, hwreg(register, offset, size)), BASE), Ok(Flow::Next));
+            assert_eq!(
+                bench.step(
+                    &asm.sopk("s_getreg_b32", 4, hwreg(register, offset, size)),
+                    BASE
+                ),
+                Ok(Flow::Next)
+            );
             bench.wave.s[4]
         };
         // STATUS: VALID, IN_WG, not EXECZ; SCC where it is.
         assert_eq!(get(2, 16, 1), 1);
         assert_eq!(get(2, 11, 1), 1);
         assert_eq!(get(2, 9, 1), 0);
-        assert_eq!(if generation < 12 { get(2, 0, 1) } else { get(4, 9, 1) }, 1, "{target}");
+        assert_eq!(
+            if generation < 12 {
+                get(2, 0, 1)
+            } else {
+                get(4, 9, 1)
+            },
+            1,
+            "{target}"
+        );
         // LDS_ALLOC: 64 KiB in units of 64 words.
         assert_eq!(get(6, 12, 9), 256);
         match generation {
@@ -252,8 +298,14 @@ fn hardware_registers() {
         assert_eq!(bench.wave.hwreg[writable as usize], 0x1cf);
         bench.next(&asm.setreg(2, 0, 32, 0));
         // A register that does not exist is refused.
-        assert_eq!(bench.step(&asm.sopk("s_getreg_b32", 4, hwreg(60, 0, 32)), BASE), Ok(Flow::Fault));
-        assert!(matches!(bench.fault().unwrap().cause, Cause::Unsupported { .. }));
+        assert_eq!(
+            bench.step(&asm.sopk("s_getreg_b32", 4, hwreg(60, 0, 32)), BASE),
+            Ok(Flow::Fault)
+        );
+        assert!(matches!(
+            bench.fault().unwrap().cause,
+            Cause::Unsupported { .. }
+        ));
     }
 }
 
@@ -293,25 +345,46 @@ fn sleeps_messages_traps() {
         assert_eq!(bench.wave.waiting, Waiting::Turn);
         if target.generation() == 12 {
             bench.wave.s[4] = 0x80;
-            assert_eq!(bench.step(&asm.sop1("s_sleep_var", 0, 4), BASE), Ok(Flow::Next));
+            assert_eq!(
+                bench.step(&asm.sop1("s_sleep_var", 0, 4), BASE),
+                Ok(Flow::Next)
+            );
         }
         bench.wave.s[scalar::M0] = 0xff00_0042;
         assert_eq!(bench.step(&asm.sopp("s_sendmsg", 1), BASE), Ok(Flow::Wait));
         assert_eq!(bench.wave.interrupts, [0x42]);
         if target.generation() >= 11 {
-            assert_eq!(bench.step(&asm.sopp("s_sendmsg", 3), BASE), Ok(Flow::Next), "DEALLOC_VGPRS");
+            assert_eq!(
+                bench.step(&asm.sopp("s_sendmsg", 3), BASE),
+                Ok(Flow::Next),
+                "DEALLOC_VGPRS"
+            );
             bench.wave.doorbell = 17;
-            assert_eq!(bench.step(&asm.sop1("s_sendmsg_rtn_b32", 4, 0x80), BASE), Ok(Flow::Next));
+            assert_eq!(
+                bench.step(&asm.sop1("s_sendmsg_rtn_b32", 4, 0x80), BASE),
+                Ok(Flow::Next)
+            );
             assert_eq!(bench.wave.s[4], 17);
         }
         assert_eq!(bench.step(&asm.sopp("s_sendmsg", 4), BASE), Ok(Flow::Fault));
-        assert_eq!(bench.step(&asm.sopp("s_trap", 3), BASE), Ok(Flow::Next), "llvm.debugtrap");
-        assert_eq!(bench.step(&asm.sopp("s_trap", 2), BASE), Ok(Flow::Fault), "llvm.trap");
+        assert_eq!(
+            bench.step(&asm.sopp("s_trap", 3), BASE),
+            Ok(Flow::Next),
+            "llvm.debugtrap"
+        );
+        assert_eq!(
+            bench.step(&asm.sopp("s_trap", 2), BASE),
+            Ok(Flow::Fault),
+            "llvm.trap"
+        );
         assert_eq!(bench.fault().unwrap().cause, Cause::Trap { id: 2 });
         assert_eq!(bench.step(&asm.sopp("s_sethalt", 0), BASE), Ok(Flow::Next));
         assert_eq!(bench.step(&asm.sopp("s_sethalt", 1), BASE), Ok(Flow::Fault));
         if target.generation() >= 11 {
-            assert_eq!(bench.step(&asm.sopp("s_code_end", 0), BASE), Ok(Flow::Fault));
+            assert_eq!(
+                bench.step(&asm.sopp("s_code_end", 0), BASE),
+                Ok(Flow::Fault)
+            );
         }
     }
 }
@@ -323,16 +396,26 @@ fn invalidated_code_is_decoded_again() {
     for target in EXECUTABLE {
         let asm = Asm(target);
         let mut bench = bench(target, &memory);
-        let code = [asm.sop1("s_mov_b32", 4, int(1)), asm.sopp("s_icache_inv", 0), asm.sopp("s_branch", -3)];
+        let code = [
+            asm.sop1("s_mov_b32", 4, int(1)),
+            asm.sopp("s_icache_inv", 0),
+            asm.sopp("s_branch", -3),
+        ];
         memory.put(BASE, &code.concat());
         let cache = CodeCache::new(target, Backend::Scalar);
         let mut view = CodeView::new(&cache);
         bench.wave.pc = BASE;
         let mut counts = Default::default();
-        assert_eq!(run(&mut bench.cx(), &mut view, 10, &mut counts), Stop::Waits);
+        assert_eq!(
+            run(&mut bench.cx(), &mut view, 10, &mut counts),
+            Stop::Waits
+        );
         assert_eq!(bench.wave.s[4], 1);
         memory.put(BASE, &asm.sop1("s_mov_b32", 4, int(2)));
-        assert_eq!(run(&mut bench.cx(), &mut view, 10, &mut counts), Stop::Waits);
+        assert_eq!(
+            run(&mut bench.cx(), &mut view, 10, &mut counts),
+            Stop::Waits
+        );
         assert_eq!(bench.wave.s[4], 2, "{target}");
     }
 }
@@ -378,7 +461,10 @@ fn barriers_of_a_workgroup() {
         let mut bench = bench(target, &memory);
         let split = target.generation() >= 12;
         let code: Vec<Vec<u8>> = if split {
-            vec![asm.sop1("s_barrier_signal", 0, int(-1)), asm.sopp("s_barrier_wait", -1)]
+            vec![
+                asm.sop1("s_barrier_signal", 0, int(-1)),
+                asm.sopp("s_barrier_wait", -1),
+            ]
         } else {
             vec![asm.sopp("s_barrier", 0)]
         };
@@ -409,7 +495,11 @@ fn barriers_of_a_workgroup() {
             // Trap barriers and the cluster's of a wave in no cluster are ignored.
             for number in [-2, -3, -4] {
                 bench.next(&asm.sop1("s_barrier_signal", 0, int(number)));
-                assert_eq!(bench.step(&asm.sopp("s_barrier_wait", number), BASE), Ok(Flow::Next), "{target} {number}");
+                assert_eq!(
+                    bench.step(&asm.sopp("s_barrier_wait", number), BASE),
+                    Ok(Flow::Next),
+                    "{target} {number}"
+                );
             }
         }
     }
@@ -428,19 +518,40 @@ fn named_barriers() {
         (flow, bench.wave.scc, bench.wave.s[4])
     };
     // Barrier 3 for two waves; M0: members in 22:16, number in 4:0.
-    assert_eq!(go(2 << 16 | 3, asm.sop1("s_barrier_init", 0, m0)).0, Flow::Next);
-    assert_eq!(go(0, asm.sop1("s_get_barrier_state", 4, int(3))).2 & 0xff_ffff, 1 | 2 << 4);
-    assert_eq!(go(0, asm.sopp("s_barrier_wait", 1)).0, Flow::Next, "no barrier joined");
+    assert_eq!(
+        go(2 << 16 | 3, asm.sop1("s_barrier_init", 0, m0)).0,
+        Flow::Next
+    );
+    assert_eq!(
+        go(0, asm.sop1("s_get_barrier_state", 4, int(3))).2 & 0xff_ffff,
+        1 | 2 << 4
+    );
+    assert_eq!(
+        go(0, asm.sopp("s_barrier_wait", 1)).0,
+        Flow::Next,
+        "no barrier joined"
+    );
     assert_eq!(go(0, asm.sop1("s_barrier_join", 0, int(3))).0, Flow::Next);
     assert_eq!(go(3, asm.sop1("s_barrier_signal", 0, m0)).0, Flow::Next);
-    assert_eq!(go(0, asm.sop1("s_get_barrier_state", 4, int(3))).2 & 0xff_ffff, 1 | 2 << 4 | 1 << 16);
+    assert_eq!(
+        go(0, asm.sop1("s_get_barrier_state", 4, int(3))).2 & 0xff_ffff,
+        1 | 2 << 4 | 1 << 16
+    );
     assert_eq!(go(0, asm.sop1("s_barrier_signal", 0, int(3))).0, Flow::Next);
     assert_eq!(go(0, asm.sopp("s_barrier_wait", 1)).0, Flow::Next);
     assert_eq!(go(0, asm.sopp("s_barrier_wait", 1)).0, Flow::Wait);
     assert!(!go(0, asm.sopp("s_barrier_leave", 0)).1);
     // A cluster of several workgroups has a barrier that is not modelled: refused.
     bench.wave.hwreg[28] = 1 << 6;
-    assert_eq!(bench.step(&asm.sop1("s_barrier_signal", 0, int(-3)), BASE), Ok(Flow::Fault));
+    assert_eq!(
+        bench.step(&asm.sop1("s_barrier_signal", 0, int(-3)), BASE),
+        Ok(Flow::Fault)
+    );
     // A barrier named by a register other than M0 does not exist.
-    assert_eq!(bench.step(&asm.sop1("s_barrier_signal", 0, LITERAL), BASE).unwrap_or(Flow::Fault), Flow::Fault);
+    assert_eq!(
+        bench
+            .step(&asm.sop1("s_barrier_signal", 0, LITERAL), BASE)
+            .unwrap_or(Flow::Fault),
+        Flow::Fault
+    );
 }

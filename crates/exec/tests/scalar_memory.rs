@@ -44,7 +44,11 @@ fn load(asm: Asm, words: u32, data: u32, offset: i32) -> Vec<u8> {
 fn load_offset(asm: Asm, buffer: bool, offset: i32, soffset: u32) -> Vec<u8> {
     let prefix = if buffer { "s_buffer_load_" } else { "s_load_" };
     let name = format!("{prefix}{}", if asm.0.is_cdna() { "dword" } else { "b32" });
-    let part = if asm.0.generation() >= 12 { "SGPR" } else { "SGPR_IMM" };
+    let part = if asm.0.generation() >= 12 {
+        "SGPR"
+    } else {
+        "SGPR_IMM"
+    };
     asm.smem(&name, part, 8, if buffer { 4 } else { 2 }, offset, soffset)
 }
 
@@ -66,16 +70,26 @@ fn widths_and_offsets() {
             bench.wave.s[8..25].fill(7);
             bench.next(&load(asm, words, 8, 0x40));
             let got: Vec<u32> = bench.wave.s[8..25].to_vec();
-            let want: Vec<u32> = (0..17).map(|i| if i < words { 0x8010 + i } else { 7 }).collect();
+            let want: Vec<u32> = (0..17)
+                .map(|i| if i < words { 0x8010 + i } else { 7 })
+                .collect();
             assert_eq!(got, want, "{target} {words}");
         }
         bench.wave.set_s64(2, BASE + 0x101);
         bench.wave.s[30] = 0x13;
         // The low two bits of every component are ignored: 0x100 - 8 + 0x10.
-        assert_eq!(value(&mut bench, &load_offset(asm, false, -7, 30)), 0x8000 + 0x108 / 4, "{target}");
+        assert_eq!(
+            value(&mut bench, &load_offset(asm, false, -7, 30)),
+            0x8000 + 0x108 / 4,
+            "{target}"
+        );
         bench.wave.set_s64(2, BASE.wrapping_sub(0xffff_fff0));
         bench.wave.s[30] = 0xffff_fff0;
-        assert_eq!(value(&mut bench, &load_offset(asm, false, 8, 30)), 0x8002, "{target}: unsigned register offset");
+        assert_eq!(
+            value(&mut bench, &load_offset(asm, false, 8, 30)),
+            0x8002,
+            "{target}: unsigned register offset"
+        );
     }
 }
 
@@ -105,9 +119,20 @@ fn buffers_end_where_the_descriptor_says() {
             assert_eq!(at(&mut bench, 0x1c), 0x8020 + 15);
             assert_eq!(at(&mut bench, 0x20), 0, "{target} {stride}: behind the end");
             // Four words, of which two are inside.
-            let name = if target.is_cdna() { "s_buffer_load_dwordx4" } else { "s_buffer_load_b128" };
+            let name = if target.is_cdna() {
+                "s_buffer_load_dwordx4"
+            } else {
+                "s_buffer_load_b128"
+            };
             bench.wave.s[12..16].fill(1);
-            bench.next(&asm.smem(name, "IMM", 12, 4, 0x38, if target.is_cdna() { 0 } else { NULL }));
+            bench.next(&asm.smem(
+                name,
+                "IMM",
+                12,
+                4,
+                0x38,
+                if target.is_cdna() { 0 } else { NULL },
+            ));
             assert_eq!(bench.wave.s[12..16], [0x802e, 0x802f, 0, 0], "{target}");
         }
         // A descriptor without records touches no memory.
@@ -121,8 +146,15 @@ fn buffers_end_where_the_descriptor_says() {
         // A negative offset is a memory violation.
         describe(&mut bench, BASE, 0, 64);
         bench.wave.s[30] = 0;
-        assert_eq!(bench.step(&load_offset(asm, true, -4, 30), 0), Ok(Flow::Fault), "{target}");
-        assert!(matches!(bench.fault().unwrap().cause, Cause::Illegal { .. }));
+        assert_eq!(
+            bench.step(&load_offset(asm, true, -4, 30), 0),
+            Ok(Flow::Fault),
+            "{target}"
+        );
+        assert!(matches!(
+            bench.fault().unwrap().cause,
+            Cause::Illegal { .. }
+        ));
     }
 }
 
@@ -140,7 +172,11 @@ fn small_loads_and_scaled_offsets() {
             ("s_load_u16", 0x23, 0x8382),
             ("s_load_i16", 0x20, 0xffff_8180),
         ] {
-            assert_eq!(value(&mut bench, &asm.smem(name, "IMM", 8, 2, offset, NULL)), want, "{target} {name}");
+            assert_eq!(
+                value(&mut bench, &asm.smem(name, "IMM", 8, 2, offset, NULL)),
+                want,
+                "{target} {name}"
+            );
             bench.wave.set_s64(4, BASE);
             bench.wave.set_s64(6, 0x21);
             if target == Target::Gfx1250 {
@@ -148,9 +184,15 @@ fn small_loads_and_scaled_offsets() {
                 bench.wave.set_s64(6, 0);
             }
             let buffered = name.replace("s_load", "s_buffer_load");
-            let inside = offset < 0x20 || (name.ends_with('8') && offset < 0x21) || (name.ends_with("16") && offset < 0x20);
+            let inside = offset < 0x20
+                || (name.ends_with('8') && offset < 0x21)
+                || (name.ends_with("16") && offset < 0x20);
             let want = if inside { want } else { 0 };
-            assert_eq!(value(&mut bench, &asm.smem(&buffered, "IMM", 8, 4, offset, NULL)), want, "{target} {buffered}");
+            assert_eq!(
+                value(&mut bench, &asm.smem(&buffered, "IMM", 8, 4, offset, NULL)),
+                want,
+                "{target} {buffered}"
+            );
         }
     }
     let asm = Asm(Target::Gfx1250);
@@ -159,7 +201,11 @@ fn small_loads_and_scaled_offsets() {
     let mut code = asm.smem("s_load_b128", "SGPR", 8, 2, 4, 30);
     code[7] |= 1;
     bench.next(&code);
-    assert_eq!(bench.wave.s[8], 0x8000 + (3 * 16 + 4) / 4, "SCALE_OFFSET: times 16");
+    assert_eq!(
+        bench.wave.s[8],
+        0x8000 + (3 * 16 + 4) / 4,
+        "SCALE_OFFSET: times 16"
+    );
 }
 
 #[test]
@@ -172,7 +218,10 @@ fn refusals() {
         let first = if target.is_cdna() { 100 } else { 104 };
         let before = bench.wave.s;
         match bench.step(&load(asm, 16, first, 0), 0) {
-            Ok(Flow::Fault) => assert!(matches!(bench.fault().unwrap().cause, Cause::Illegal { .. })),
+            Ok(Flow::Fault) => assert!(matches!(
+                bench.fault().unwrap().cause,
+                Cause::Illegal { .. }
+            )),
             other => assert!(other.is_err(), "{target}: {other:?}"),
         }
         assert_eq!(bench.wave.s, before);
@@ -183,14 +232,32 @@ fn refusals() {
         assert_eq!(bench.wave.s[108..112], [0; 4], "{target}");
         // Unmapped memory: the error names the word that is missing.
         bench.wave.set_s64(2, BASE + 4088);
-        assert_eq!(bench.step(&load(asm, 4, 8, 0), 0x40), Ok(Flow::Fault), "{target}");
+        assert_eq!(
+            bench.step(&load(asm, 4, 8, 0), 0x40),
+            Ok(Flow::Fault),
+            "{target}"
+        );
         let fault = bench.fault().unwrap();
         assert_eq!(fault.pc, 0x40);
-        assert!(matches!(fault.cause, Cause::Memory { address, .. } if address == BASE + 4096), "{fault:?}");
+        assert!(
+            matches!(fault.cause, Cause::Memory { address, .. } if address == BASE + 4096),
+            "{fault:?}"
+        );
         // Hints never fault.
         bench.wave.set_s64(2, 0xdead_beef_0000);
-        let hint = if target.generation() >= 12 { "s_prefetch_data" } else { "s_atc_probe" };
-        bench.next(&asm.smem(hint, if target.generation() >= 12 { "" } else { "IMM" }, 0, 2, 0, 0));
+        let hint = if target.generation() >= 12 {
+            "s_prefetch_data"
+        } else {
+            "s_atc_probe"
+        };
+        bench.next(&asm.smem(
+            hint,
+            if target.generation() >= 12 { "" } else { "IMM" },
+            0,
+            2,
+            0,
+            0,
+        ));
         bench.next(&asm.smem("s_dcache_inv", "", 0, 0, 0, 0));
     }
 }
@@ -203,7 +270,10 @@ fn stores_and_scratch() {
         let mut bench = bench(target, &memory);
         bench.wave.s[8..12].copy_from_slice(&[1, 2, 3, 4]);
         bench.next(&asm.smem("s_store_dwordx4", "IMM", 8, 2, 0x10, 0));
-        assert_eq!([0, 4, 8, 12].map(|o| memory.word(BASE + 0x10 + o)), [1, 2, 3, 4]);
+        assert_eq!(
+            [0, 4, 8, 12].map(|o| memory.word(BASE + 0x10 + o)),
+            [1, 2, 3, 4]
+        );
         // The register offset of scratch counts 64 bytes.
         bench.wave.s[30] = 3;
         bench.next(&asm.smem("s_scratch_store_dword", "SGPR_IMM", 9, 2, 4, 30));
@@ -214,7 +284,10 @@ fn stores_and_scratch() {
         bench.wave.set_s64(4, BASE + 0x100);
         bench.wave.set_s64(6, 8);
         bench.next(&asm.smem("s_buffer_store_dwordx4", "IMM", 8, 4, 0, 0));
-        assert_eq!([0, 4, 8].map(|o| memory.word(BASE + 0x100 + o)), [1, 2, 0x8000 + 0x42]);
+        assert_eq!(
+            [0, 4, 8].map(|o| memory.word(BASE + 0x100 + o)),
+            [1, 2, 0x8000 + 0x42]
+        );
     }
 }
 
@@ -247,7 +320,14 @@ fn atomics() {
                     memory.put(BASE + 0x18, &old.to_le_bytes());
                     bench.wave.set_s64(8, data);
                     let mnemonic = format!("s_atomic_{name}{suffix}");
-                    bench.next(&asm.smem(&mnemonic, if returns { "IMM_RTN" } else { "IMM" }, 8, 2, 0x18, 0));
+                    bench.next(&asm.smem(
+                        &mnemonic,
+                        if returns { "IMM_RTN" } else { "IMM" },
+                        8,
+                        2,
+                        0x18,
+                        0,
+                    ));
                     let low = memory.word(BASE + 0x18);
                     let high = memory.word(BASE + 0x1c);
                     let got = (u64::from(low) | u64::from(high) << 32) & mask;
@@ -256,7 +336,11 @@ fn atomics() {
                         assert_eq!(u64::from(high), old >> 32, "{mnemonic}");
                     }
                     let want = if returns { old } else { data };
-                    assert_eq!(bench.wave.s64(8) & mask, want & mask, "{target} {mnemonic} {returns}");
+                    assert_eq!(
+                        bench.wave.s64(8) & mask,
+                        want & mask,
+                        "{target} {mnemonic} {returns}"
+                    );
                 }
             }
         }
@@ -266,7 +350,11 @@ fn atomics() {
         bench.wave.s[8..10].copy_from_slice(&[77, 0x8001]);
         for want in [77, 77] {
             bench.next(&asm.smem("s_atomic_cmpswap", "IMM_RTN", 8, 2, 4, 0));
-            assert_eq!((memory.word(BASE + 4), bench.wave.s[9]), (want, 0x8001), "{target}");
+            assert_eq!(
+                (memory.word(BASE + 4), bench.wave.s[9]),
+                (want, 0x8001),
+                "{target}"
+            );
             bench.wave.s[8] = 78;
         }
         // Behind the end of a buffer nothing happens; misaligned ones are refused.
@@ -274,6 +362,9 @@ fn atomics() {
         bench.wave.set_s64(6, 8);
         bench.next(&asm.smem("s_buffer_atomic_add", "IMM", 8, 4, 8, 0));
         assert_eq!(memory.word(BASE + 8), 0x8002);
-        assert_eq!(bench.step(&asm.smem("s_atomic_add_x2", "IMM", 8, 2, 4, 0), 0), Ok(Flow::Fault));
+        assert_eq!(
+            bench.step(&asm.smem("s_atomic_add_x2", "IMM", 8, 2, 4, 0), 0),
+            Ok(Flow::Fault)
+        );
     }
 }
