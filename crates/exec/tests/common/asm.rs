@@ -4,7 +4,11 @@ use rocjitsu_isa::Target;
 
 /// Code of a small inline integer.
 pub fn int(value: i32) -> u32 {
-    if value >= 0 { 128 + value as u32 } else { (192 - value) as u32 }
+    if value >= 0 {
+        128 + value as u32
+    } else {
+        (192 - value) as u32
+    }
 }
 
 /// Code of a 32-bit literal, which stands behind the instruction.
@@ -25,15 +29,21 @@ impl Asm {
         self.0.table().rows().iter().any(|r| r.mnemonic == mnemonic)
     }
 
-    /// Fixed bits of the first row whose record contains `part`.
+    /// Fixed bits of the first row whose record contains `part`, and RTN only if `part` does.
     fn bits(self, mnemonic: &str, part: &str) -> u64 {
         let rows = self.0.table().rows();
-        let row = rows.iter().find(|r| r.mnemonic == mnemonic && r.record.contains(part) && !r.alternate);
-        row.unwrap_or_else(|| panic!("{} has no {mnemonic} ({part})", self.0)).value as u64
+        let returns = |r: &str| part.is_empty() || r.contains("RTN") == part.contains("RTN");
+        let row = rows.iter().find(|r| {
+            r.mnemonic == mnemonic && r.record.contains(part) && returns(r.record) && !r.alternate
+        });
+        row.unwrap_or_else(|| panic!("{} has no {mnemonic} ({part})", self.0))
+            .value as u64
     }
 
     fn word(self, mnemonic: &str, fields: u32) -> Vec<u8> {
-        (self.bits(mnemonic, "") as u32 | fields).to_le_bytes().to_vec()
+        (self.bits(mnemonic, "") as u32 | fields)
+            .to_le_bytes()
+            .to_vec()
     }
 
     pub fn sop1(self, mnemonic: &str, dst: u32, src: u32) -> Vec<u8> {
@@ -64,7 +74,15 @@ impl Asm {
     }
 
     /// Scalar memory, `base` the first SGPR of the pair or descriptor, `part` a part of the record's name.
-    pub fn smem(self, mnemonic: &str, part: &str, data: u32, base: u32, offset: i32, soffset: u32) -> Vec<u8> {
+    pub fn smem(
+        self,
+        mnemonic: &str,
+        part: &str,
+        data: u32,
+        base: u32,
+        offset: i32,
+        soffset: u32,
+    ) -> Vec<u8> {
         let width = if self.0.generation() >= 12 { 24 } else { 21 };
         let offset = u64::from(offset as u32) & ((1 << width) - 1);
         let fields = u64::from(base / 2 | data << 6) | offset << 32 | u64::from(soffset) << 57;

@@ -127,6 +127,11 @@ impl<'a> Bench<'a> {
         assert!(matches!(flow, Flow::Next | Flow::Jump), "{words:x?}: {flow:?} {:?}", self.fault());
     }
 
+    /// Executes one instruction given as bytes, and expects it to go on.
+    pub fn next(&mut self, bytes: &[u8]) {
+        assert_eq!(self.step(bytes, 0x1000), Ok(Flow::Next), "{bytes:x?}: {:?}", self.fault());
+    }
+
     /// Executes instructions in a row, without branches. Returns how many were executed and the last flow.
     pub fn run_all(&mut self, bytes: &[u8]) -> Result<Flow, String> {
         let mut at = 0;
