@@ -25,8 +25,8 @@ rocjitsu launch [OPTIONS] DESCRIPTION.json --target TARGET [--check]
 pub struct Args {
     /// Launch description (JSON) or code object (ELF); which one, the content says
     file: PathBuf,
-    /// With a description: the target to run it on
-    #[arg(long, value_name = "TARGET", help_heading = "With a description")]
+    /// The target to run a description on; of an offload bundle, the part to take
+    #[arg(long, value_name = "TARGET")]
     target: Option<Target>,
     /// Compare the outputs with the expected ones; status 1 if any differs
     #[arg(long, help_heading = "With a description")]
@@ -84,16 +84,10 @@ impl FromStr for Extents {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let mut extents = [1; 3];
-        let mut count = 0;
-        for part in text.split(',') {
-            let slot = extents.get_mut(count).ok_or("at most three extents")?;
-            *slot = part
-                .trim()
-                .parse()
-                .ok()
-                .filter(|&extent| extent > 0)
-                .ok_or_else(|| format!("`{part}` is no extent"))?;
-            count += 1;
+        for (axis, part) in text.split(',').enumerate() {
+            let slot = extents.get_mut(axis).ok_or("at most three extents")?;
+            let extent = part.trim().parse().ok().filter(|&extent| extent > 0);
+            *slot = extent.ok_or_else(|| format!("`{part}` is no extent"))?;
         }
         Ok(Extents(extents))
     }
@@ -226,22 +220,23 @@ fn usage(text: impl Into<String>) -> anyhow::Error {
 }
 
 fn prepare(args: &Args) -> Result<Prepared> {
-    if is_elf(&args.file)? {
+    if is_code_object(&args.file)? {
         from_code_object(args)
     } else {
         from_description(args)
     }
 }
 
-fn is_elf(path: &Path) -> Result<bool> {
+fn is_code_object(path: &Path) -> Result<bool> {
     let of = || format!("cannot read {}", path.display());
     let mut start = Vec::new();
+    const BUNDLE: &[u8] = b"__CLANG_OFFLOAD_BUNDLE__";
     std::fs::File::open(path)
         .with_context(of)?
-        .take(4)
+        .take(BUNDLE.len() as u64)
         .read_to_end(&mut start)
         .with_context(of)?;
-    Ok(start == b"\x7fELF")
+    Ok(start.starts_with(b"\x7fELF") || start.starts_with(b"CCOB") || start == BUNDLE)
 }
 
 fn from_description(args: &Args) -> Result<Prepared> {
@@ -276,14 +271,14 @@ fn from_code_object(args: &Args) -> Result<Prepared> {
             "--check needs a description, which says what to expect",
         ));
     }
-    let code = info::read(&args.file, args.run_as)?;
+    let code = info::read(&args.file, args.target, args.run_as)?;
     if let Some(target) = args.target
-        && target != code.target()
+        && code.machine().target(None).ok() != Some(target)
     {
         return Err(usage(format!(
             "{} is code for {}, not {target}",
             args.file.display(),
-            code.target()
+            code.machine().processor
         )));
     }
     let kernel = match (&args.kernel, code.kernels()) {
