@@ -300,7 +300,10 @@ fn assemble(
     record.aux = Aux(aux);
     flushing(&mut details, lowering);
     // The last step of a division keeps subnormal sources whatever MODE says (V_DIV_FMAS_F32).
-    details.flush_in &= !matches!(inst.op(), Op::v_div_fmas_f32 | Op::v_div_fmas_f64);
+    if matches!(inst.op(), Op::v_div_fmas_f32 | Op::v_div_fmas_f64) {
+        details.flush_in = false;
+        record.aux.0 |= Aux::F32_SOURCES;
+    }
     // Manuals, "Output modifiers": ignored in IEEE mode and where subnormal results are kept; gfx12 applies them
     // always (and flushes).
     if target.generation() < 12 && (lowering.state.ieee() || !details.flush_out) {
@@ -308,7 +311,7 @@ fn assemble(
     }
     details.finish = details.clamp
         || (details.omod != 0 && float_out)
-        || details.flush_out
+        || (details.flush_out && !details.out.flushes_in_kernel())
         || details.sdwa.as_ref().is_some_and(|s| s.selects_result());
     details.prepare = details.flush_in
         || details.dpp.is_some()
@@ -350,7 +353,9 @@ fn flushing(details: &mut Details, lowering: &Lowering) {
         _ => None,
     };
     // FP_DENORM: bit 0 allows subnormal sources, bit 1 subnormal results.
-    details.flush_in = details.inputs.iter().flatten().any(|&k| bits(k).is_some_and(|b| b & 1 == 0));
+    let outside = |&&k: &&Kind| !k.flushes_in_kernel();
+    details.flush_in =
+        details.inputs.iter().flatten().filter(outside).any(|&k| bits(k).is_some_and(|b| b & 1 == 0));
     details.flush_out = bits(details.out).is_some_and(|b| b & 2 == 0);
 }
 
