@@ -263,19 +263,19 @@ pub fn decode(target: Target, set: FeatureSet, bytes: &[u8]) -> Result<Inst, Dec
                 code,
             });
         };
-        if o.ty.bits > 32 || o.ty.align > 1 {
-            if let Some((first, count, rule)) = misplaced(&inst, o, operand, wave64) {
-                let (mnemonic, operand) = (row.mnemonic, o.name);
-                return Err(DecodeError::Registers {
-                    target,
-                    words: words(),
-                    mnemonic,
-                    operand,
-                    first,
-                    count,
-                    rule,
-                });
-            }
+        if (o.ty.bits > 32 || o.ty.align > 1)
+            && let Some((first, count, rule)) = misplaced(&inst, o, operand, wave64)
+        {
+            let (mnemonic, operand) = (row.mnemonic, o.name);
+            return Err(DecodeError::Registers {
+                target,
+                words: words(),
+                mnemonic,
+                operand,
+                first,
+                count,
+                rule,
+            });
         }
     }
     if row.dpp16 {

@@ -25,7 +25,8 @@ pub struct OperandRef {
     pub name: Name,
     /// Written, not read.
     pub is_dst: bool,
-    /// Width in bits. A lane mask has that of the wave: 64 on CDNA and in the wave64 sets, else 32.
+    /// Width in bits. A lane mask has that of the wave: 64 on CDNA and in the wave64 sets, else 32; images
+    /// and matrices of mixed formats have what their modifiers say.
     pub bits: u16,
     /// Its type.
     pub ty: &'static Type,
@@ -126,10 +127,8 @@ impl Inst {
         if let Some(p) = self.row.places.get(i)?.partner {
             return self.field(self.row.operands.get(p)?.name);
         }
-        if let Some(n) = nsa_index(name) {
-            if self.row.format == Format::MIMG_NSA {
-                return Some((self.tail >> (8 * (n - 1)) & 0xff) as u32);
-            }
+        if let (Some(n), Format::MIMG_NSA) = (nsa_index(name), self.row.format) {
+            return Some((self.tail >> (8 * (n - 1)) & 0xff) as u32);
         }
         let mods = |bit: u32| {
             [
@@ -216,11 +215,26 @@ impl Inst {
                 Some(OperandRef {
                     name: o.name,
                     is_dst: o.dst,
-                    bits: o.ty.bits,
+                    bits: inst.width(o),
                     ty: o.ty,
                     operand,
                 })
             })
+    }
+
+    fn width(&self, o: &OperandInfo) -> u16 {
+        let count = self.registers(o, self.wave64);
+        let own = u32::from(o.ty.bits).div_ceil(32);
+        if o.ty.kind != Kind::Reg || count == own {
+            o.ty.bits
+        } else {
+            (count * 32) as u16
+        }
+    }
+
+    /// Width in bits of the operand of that name, as [`OperandRef::bits`] has it.
+    pub fn bits(&self, name: Name) -> Option<u16> {
+        self.row.operand(name).map(|o| self.width(o))
     }
 
     /// 32-bit registers of an operand: those of the row; one or two for a lane mask; for images
@@ -313,15 +327,18 @@ impl Inst {
         } else {
             0
         };
-        operand::read(
+        let fmt = self.constant_format(o);
+        let operand = operand::read(
             self.row.target,
             o.ty,
-            self.constant_format(o),
+            fmt,
             raw,
             self.literal(),
             half,
             partner,
-        )
+        )?;
+        // LLVM writes to sources such as `src_vccz`, which a chip does not; constants name nothing to write.
+        (!o.dst || !matches!(operand, Operand::Const(_) | Operand::Literal(_))).then_some(operand)
     }
 }
 

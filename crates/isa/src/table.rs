@@ -83,7 +83,8 @@ pub(crate) enum Reading {
     VopdY,
 }
 
-/// How a value is printed.
+/// How a value is printed; the names are those of LLVM's printers.
+#[allow(clippy::upper_case_acronyms)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Print {
     Plain,

@@ -6,6 +6,8 @@ mod dual;
 mod general;
 mod modifiers;
 pub mod ops;
+mod scalar_unit;
+mod scaled;
 mod wide;
 
 use rocjitsu_isa::{Format, Implicit, Inst, Name, Op, Operand as Coded};
@@ -100,7 +102,9 @@ impl Index {
 
 /// Lowers a vector arithmetic instruction.
 pub fn lower(inst: &Inst, pc: u64, lowering: &mut Lowering) -> Option<Record> {
-    if let Some(record) = cross::lower(inst, pc, lowering).or_else(|| wide::lower(inst, pc, lowering)) {
+    if let Some(record) = cross::lower(inst, pc, lowering).or_else(|| wide::lower(inst, pc, lowering))
+        .or_else(|| scaled::lower(inst, pc, lowering))
+        .or_else(|| scalar_unit::lower(inst, pc, lowering)) {
         return Some(record);
     }
     if inst.op_y().is_some() {
@@ -295,6 +299,11 @@ fn assemble(
     }
     record.aux = Aux(aux);
     flushing(&mut details, lowering);
+    // The last step of a division keeps subnormal sources whatever MODE says (V_DIV_FMAS_F32).
+    if matches!(inst.op(), Op::v_div_fmas_f32 | Op::v_div_fmas_f64) {
+        details.flush_in = false;
+        record.aux.0 |= Aux::F32_SOURCES;
+    }
     // Manuals, "Output modifiers": ignored in IEEE mode and where subnormal results are kept; gfx12 applies them
     // always (and flushes).
     if target.generation() < 12 && (lowering.state.ieee() || !details.flush_out) {
@@ -302,7 +311,7 @@ fn assemble(
     }
     details.finish = details.clamp
         || (details.omod != 0 && float_out)
-        || details.flush_out
+        || (details.flush_out && !details.out.flushes_in_kernel())
         || details.sdwa.as_ref().is_some_and(|s| s.selects_result());
     details.prepare = details.flush_in
         || details.dpp.is_some()
@@ -310,10 +319,10 @@ fn assemble(
         || details.source.iter().any(|s| s.changes());
 
     let mut kernel: Kernel = set.get(lowering.backend);
-    if lowering.state.float_mode() & 0xf != 0 || record.aux.fp16_ovfl() {
-        if let Some(modal) = set.modal {
-            kernel = modal;
-        }
+    if (lowering.state.float_mode() & 0xf != 0 || record.aux.fp16_ovfl())
+        && let Some(modal) = set.modal
+    {
+        kernel = modal;
     }
     record.kernel = kernel;
     let plain = !details.prepare && !details.finish && !details.to_exec && record.imm == 0;
@@ -344,7 +353,9 @@ fn flushing(details: &mut Details, lowering: &Lowering) {
         _ => None,
     };
     // FP_DENORM: bit 0 allows subnormal sources, bit 1 subnormal results.
-    details.flush_in = details.inputs.iter().flatten().any(|&k| bits(k).is_some_and(|b| b & 1 == 0));
+    let outside = |&&k: &&Kind| !k.flushes_in_kernel();
+    details.flush_in =
+        details.inputs.iter().flatten().filter(outside).any(|&k| bits(k).is_some_and(|b| b & 1 == 0));
     details.flush_out = bits(details.out).is_some_and(|b| b & 2 == 0);
 }
 

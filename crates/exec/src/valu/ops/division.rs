@@ -31,8 +31,7 @@ ops! {
         (L::w_from_array(r), L::mask(vcc))
     }
 
-    /// Sources are not flushed whatever MODE says, hence their types.
-    v_div_fmas_f32[x](a: B32, b: B32, c: B32, vcc: Mask) -> F32 {
+    v_div_fmas_f32[x](a: F32, b: F32, c: F32, vcc: Mask) -> F32 {
         let r = L::fma_f32(a, b, c);
         if L::bits(vcc) == 0 {
             return r;
@@ -47,7 +46,7 @@ ops! {
         let plain = L::map3(a, b, c, |a, b, c| d::v_div_fmas_f32(a, b, c, false, m));
         L::select(vcc, L::map3(a, b, c, |a, b, c| d::v_div_fmas_f32(a, b, c, true, m)), plain)
     }
-    v_div_fmas_f64[x](a: B64, b: B64, c: B64, vcc: Mask) -> F64 {
+    v_div_fmas_f64[x](a: F64, b: F64, c: F64, vcc: Mask) -> F64 {
         let r = L::fma_f64(a, b, c);
         if L::bits(vcc) == 0 {
             return r;

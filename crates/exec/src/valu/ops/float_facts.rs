@@ -17,7 +17,7 @@ pub fn adjust(found: &mut Found, op: Op, target: Target) {
             _ => 0,
         };
     } else if name.contains("fp8") || name.contains("bf8") {
-        found.clamps_itself = true;
+        found.clamps_itself = target == Target::Gfx1250 && name.contains("fp8");
         found.immediate = match target {
             Target::Gfx942 => small_float::FNUZ,
             Target::Gfx1250 => small_float::E5M3,

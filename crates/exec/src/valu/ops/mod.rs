@@ -25,7 +25,7 @@ mod moves;
 mod packed_float;
 mod packed_integer;
 pub(crate) mod small_float;
-mod support;
+pub(crate) mod support;
 mod transcendental;
 
 use rocjitsu_isa::{Op, Target};
