@@ -297,7 +297,7 @@ macro_rules! vector_kernels {
             lane: usize,
         ) -> (*const f32, *const f32) {
             let a = if QUAD { job.a + lane } else { job.a + first };
-            assert!(a + ROWS.max(if QUAD { v::LANES } else { 0 }) <= STRIDE);
+            assert!(a + if QUAD { v::LANES } else { ROWS } <= STRIDE);
             assert!(job.b + lane + v::LANES <= STRIDE);
             (scratch.a[0][a..].as_ptr(), scratch.b[0][job.b + lane..].as_ptr())
         }
@@ -481,6 +481,22 @@ macro_rules! vector_kernels {
                 unit: lanes_of(v::float(unit)).map(f32::to_bits).into_iter().min().unwrap_or(0).wrapping_add(1),
                 zeros: lanes_of(v::float(zero)).map(f32::to_bits).contains(&0),
             }
+        }
+
+        /// Whether an accumulator other than zero is smaller than `least`.
+        ///
+        /// # Safety
+        /// The host must support the features.
+        #[target_feature(enable = $features)]
+        pub(super) unsafe fn has_smaller(d: &[u32], least: f32) -> bool {
+            let mut low = v::splat_i(-1);
+            for words in d.chunks_exact(v::LANES) {
+                // SAFETY: `words` has LANES words.
+                let x = v::bits(unsafe { v::load(words.as_ptr().cast()) });
+                // Zero wraps to the largest number.
+                low = v::min_u(low, v::add_i(v::and(x, v::splat_i(i32::MAX)), v::splat_i(-1)));
+            }
+            lanes_of(v::float(low)).iter().any(|x| x.to_bits() < least.to_bits() - 1)
         }
 
         /// Turns zeros of D into +0.

@@ -420,7 +420,7 @@ impl Recipe {
                         Algorithm::Tree { group, flush } => {
                             let exact = op.a == Element::F16 || flush && {
                                 let (a, b) = ranges(scratch);
-                                nothing_to_flush(a, b, d)
+                                nothing_to_flush(a, b) && !$v::has_smaller(d, TREE_LEAST)
                             };
                             $v::tree(scratch, op.k, plan, d, group, flush, exact);
                         }
@@ -436,7 +436,7 @@ impl Recipe {
                             let Some(fused) = Fused::new(op, group.min(op.k), parity, a, b) else {
                                 return false;
                             };
-                            if fused.least > 0.0 && has_smaller(d, fused.least) {
+                            if fused.least > 0.0 && $v::has_smaller(d, fused.least) {
                                 return false;
                             }
                             let Scratch { a, b, ea, eb, .. } = &mut *scratch;
@@ -490,16 +490,21 @@ fn change_signs(op: &MatrixOp, d: &mut [[u32; 64]]) {
     let clear = u32::from(op.mods.neg_hi >> 2 & 1) << 31;
     let flip = u32::from(op.mods.neg >> 2 & 1) << 31;
     if clear | flip != 0 {
-        for word in d.as_flattened_mut() {
-            *word = *word & !clear ^ flip;
+        for row in d {
+            for word in &mut row[..op.wave] {
+                *word = *word & !clear ^ flip;
+            }
         }
     }
 }
 
+/// 2^-102: the lowest bit of this and larger accumulators is not below 2^-126.
+const TREE_LEAST: f32 = f32::from_bits((127 - 102) << 23);
+
 /// Whether a tree of bf16 products meets no number that CDNA2 flushes, and no product that
 /// overflows: products are multiples of the product of the units, so are their sums, and so
-/// are the accumulators if they start as zeros or far enough above.
-fn nothing_to_flush(a: Range, b: Range, d: &[u32]) -> bool {
+/// are the accumulators if they start as zeros or above [`TREE_LEAST`].
+fn nothing_to_flush(a: Range, b: Range) -> bool {
     const NORMAL: std::ops::Range<u32> = 0x0080_0000..0x7f80_0000;
     NORMAL.contains(&a.unit)
         && NORMAL.contains(&b.unit)
@@ -507,7 +512,6 @@ fn nothing_to_flush(a: Range, b: Range, d: &[u32]) -> bool {
         && NORMAL.contains(&b.top)
         && exponent(a.unit) + exponent(b.unit) >= -126
         && exponent(a.top) + exponent(b.top) <= 120
-        && !has_smaller(d, 2f32.powi(-102))
 }
 
 /// The words of D, which are f32, by the register.
@@ -515,12 +519,4 @@ fn as_floats(d: &[u32]) -> &[[f32; 64]] {
     // SAFETY: u32 and f32 have the same size and alignment, and every pattern is valid for both.
     let floats = unsafe { std::slice::from_raw_parts(d.as_ptr().cast::<f32>(), d.len()) };
     floats.as_chunks::<64>().0
-}
-
-/// Whether an accumulator other than zero is smaller than `least`.
-fn has_smaller(d: &[u32], least: f32) -> bool {
-    d.iter().any(|&bits| {
-        let x = f32::from_bits(bits).abs();
-        x > 0.0 && x < least
-    })
 }
