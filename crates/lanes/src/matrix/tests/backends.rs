@@ -184,7 +184,7 @@ fn back_ends_agree() {
             let (scale_a, scale_b) = (scale(&mut random), scale(&mut random));
             let (a, b, c, index) = (rows(&a), rows(&b), rows(&c), rows(&index));
             let (scale_a, scale_b) = (rows(&scale_a), rows(&scale_b));
-            let constant = u64::from(1f32.to_bits());
+            let constant = if op.c == Element::F64 { 1f64.to_bits() } else { u64::from(1f32.to_bits()) };
             let source = match random.below(4) {
                 _ if op.kind == Kind::Sparse => COperand::InPlace,
                 0 => COperand::Constant(constant),
