@@ -63,6 +63,8 @@ pub(super) fn source(inst: &Inst, source: &super::Source, kind: Kind, operand: &
         mods.neg = bits & 1 != 0;
         // In a packed instruction the bit negates a high half, which this source does not have.
         mods.abs = bits & 2 != 0 && !is_packed_format;
+        // Outside VOP3P they apply to both halves of a packed source.
+        mods.neg_hi = packed && mods.neg;
     }
     if takes_high_half(inst, source, kind) && !matches!(operand, Operand::Const(_)) {
         mods.shift = 16;
