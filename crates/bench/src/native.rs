@@ -7,55 +7,61 @@ use std::time::Instant;
 /// Lanes of a wave.
 const LANES: usize = 64;
 
-/// Nanoseconds for one operation on 64 lanes of f32 (fma, mul, add, integer add and xor in turn), best of `repeat`.
+/// Nanoseconds for one lane operation on 64 lanes in the loop of `data/perf`'s `valu_mix`, written as plain
+/// Rust and compiled for this host's vectors; best of `repeat`. A turn is 16 lane operations.
 pub fn valu(repeat: u32) -> f64 {
-    const TURNS: u64 = 2_000_000;
+    const TURNS: u64 = 300_000;
     const OPS: u64 = 16;
     best(repeat, || {
-        let mut a = [1.0f32; LANES];
-        let mut b = [0u32; LANES];
-        for (i, (a, b)) in a.iter_mut().zip(&mut b).enumerate() {
-            *a = 1.0 + i as f32 / 64.0;
-            *b = i as u32;
+        let mut state = [[0u32; LANES]; 3];
+        for lane in 0..LANES {
+            state[0][lane] = (lane as u32).wrapping_mul(0x9e37_79b1);
+            state[1][lane] = state[0][lane] ^ 0x85eb_ca6b;
+            state[2][lane] = lane as u32;
         }
         let start = Instant::now();
-        run_valu(TURNS, black_box(&mut a), black_box(&mut b));
+        run_valu(TURNS, black_box(&mut state));
         start.elapsed().as_nanos() as f64 / (TURNS * OPS) as f64
     })
 }
 
-fn run_valu(turns: u64, a: &mut [f32; LANES], b: &mut [u32; LANES]) {
+fn run_valu(turns: u64, state: &mut [[u32; LANES]; 3]) {
     #[cfg(target_arch = "x86_64")]
     if rocjitsu_lanes::Backend::Avx512.is_supported() {
         // SAFETY: the host has the features.
-        unsafe { valu_avx512(turns, a, b) };
+        unsafe { valu_avx512(turns, state) };
         return;
     }
-    valu_body(turns, a, b);
+    valu_body(turns, state);
 }
 
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,fma")]
-fn valu_avx512(turns: u64, a: &mut [f32; LANES], b: &mut [u32; LANES]) {
-    valu_body(turns, a, b);
+#[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx2,fma")]
+fn valu_avx512(turns: u64, state: &mut [[u32; LANES]; 3]) {
+    valu_body(turns, state);
 }
 
-/// Sixteen lane operations each turn: eight on floats, eight on integers, each depending on the last of its kind.
+/// The arithmetic of `valu_mix` (`data/perf/kernels/perf_asm.py`), one turn after the other over all lanes.
 #[inline(always)]
-fn valu_body(turns: u64, a: &mut [f32; LANES], b: &mut [u32; LANES]) {
-    let (mut x, mut y) = (*a, *b);
-    for turn in 0..turns {
-        let k = black_box(turn as u32);
-        for (x, y) in x.iter_mut().zip(&mut y) {
-            for _ in 0..4 {
-                *x = x.mul_add(0.75, 0.25);
-                *x *= 1.000_000_1;
-                *y = y.wrapping_add(k);
-                *y ^= 0x9e37_79b1;
-            }
+fn valu_body(turns: u64, state: &mut [[u32; LANES]; 3]) {
+    let [mut a, mut b, mut c] = *state;
+    for _ in 0..turns {
+        for ((a, b), c) in a.iter_mut().zip(&mut b).zip(&mut c) {
+            let t = *a & 255;
+            let f = t as f32;
+            let g = f.mul_add(4.0, 1.0);
+            let h = f.mul_add(g, 2.0);
+            let p = (0.5 * g + h).mul_add(2.0, f);
+            // SAFETY: p lies between 0 and 2^20.
+            let p = unsafe { p.to_int_unchecked::<u32>() };
+            *a ^= p;
+            *b = (*a << 3).wrapping_add(*b);
+            *c = (*b & 0xff_ffff).wrapping_mul(t).wrapping_add(*c);
+            *a = a.rotate_right(13).wrapping_add(*c);
+            *b = b.wrapping_sub(if *b > *c { p } else { t });
         }
     }
-    (*a, *b) = (x, y);
+    *state = [a, b, c];
 }
 
 /// Nanoseconds for `fmas` multiply-adds of f32 at the host's peak.

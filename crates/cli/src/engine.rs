@@ -2,8 +2,9 @@
 
 use anyhow::{Context, Result, anyhow, bail};
 use rocjitsu_config::Gpu;
+use rocjitsu_exec::error::Cause;
 use rocjitsu_exec::record::Class;
-use rocjitsu_gpu::dispatch::{self, Device, Dispatch, Limits};
+use rocjitsu_gpu::dispatch::{self, Device, Dispatch, DispatchError, Limits};
 use rocjitsu_gpu::memory::Memory;
 use rocjitsu_isa::Target;
 use rocjitsu_lanes::Backend;
@@ -104,7 +105,8 @@ impl<'m> Engine<'m> {
         };
         let done = self
             .device
-            .dispatch(&dispatch, how, &|done, _| (options.progress)(done))?;
+            .dispatch(&dispatch, how, &|done, _| (options.progress)(done));
+        let done = done.map_err(|error| self.explain(error))?;
         Ok(Statistics {
             wave_instructions: done.total(),
             by_class: Class::ALL
@@ -116,5 +118,19 @@ impl<'m> Engine<'m> {
             peak_register_pages: done.peak_register_pages as u64,
             lane_back_end: self.device.backend().name().to_owned(),
         })
+    }
+
+    /// Adds to a fault what lies around the address, by the names of the launch's allocations.
+    fn explain(&self, error: DispatchError) -> anyhow::Error {
+        match &error {
+            DispatchError::Stopped {
+                cause: Cause::Memory { address, .. } | Cause::Fetch { address, .. },
+                ..
+            } => {
+                let place = self.device.memory().describe(*address);
+                anyhow!("{error}\n  {address:#x} is {place}")
+            }
+            _ => error.into(),
+        }
     }
 }

@@ -242,6 +242,49 @@ fn damaged_files_are_reported_with_the_part() {
     );
 }
 
+/// Two code objects in one file, as `hipcc --genco` writes them.
+fn offload_bundle(parts: &[(&str, Vec<u8>)]) -> Vec<u8> {
+    let mut data = b"__CLANG_OFFLOAD_BUNDLE__".to_vec();
+    data.extend((parts.len() as u64).to_le_bytes());
+    let mut at = data.len() + parts.iter().map(|(id, _)| 24 + id.len()).sum::<usize>();
+    for (id, content) in parts {
+        for number in [at, content.len(), id.len()] {
+            data.extend((number as u64).to_le_bytes());
+        }
+        data.extend(id.as_bytes());
+        at += content.len();
+    }
+    parts.iter().for_each(|(_, content)| data.extend(content));
+    data
+}
+
+#[test]
+fn offload_bundles_are_opened() {
+    let read = |target: &str| std::fs::read(corpus(&format!("asm_axpy.{target}.hsaco"))).unwrap();
+    let one = ("hipv4-amdgcn-amd-amdhsa--gfx90a:xnack-", read("gfx90a"));
+    let other = ("hipv4-amdgcn-amd-amdhsa--gfx942", read("gfx942"));
+    let host = ("host-x86_64-unknown-linux-gnu-", Vec::new());
+    let both = Scratch::new(
+        "both.hsaco",
+        &offload_bundle(&[host.clone(), one.clone(), other]),
+    );
+    assert!(succeeds(&["info", both.path(), "--target", "gfx942"]).contains("for gfx942"));
+    let error = fails(1, &["info", both.path()]);
+    assert!(
+        error.contains("gfx90a:xnack-, gfx942: choose one with --target"),
+        "{error}"
+    );
+    assert!(fails(1, &["info", both.path(), "--target", "gfx950"]).contains("no part for it"));
+    let single = Scratch::new("single.hsaco", &offload_bundle(&[host, one]));
+    assert!(succeeds(&["info", single.path()]).contains("for gfx90a"));
+    assert!(fails(2, &["launch", single.path()]).contains("a code object needs --grid"));
+    let cut = std::fs::read(&both.0).unwrap()[..40].to_vec();
+    let cut = Scratch::new("cut-bundle.hsaco", &cut);
+    assert!(
+        fails(1, &["info", cut.path()]).contains("offload bundle: the size of part 0 is cut off")
+    );
+}
+
 #[test]
 fn configuration() {
     let listed = succeeds(&["config", "list"]);

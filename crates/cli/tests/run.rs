@@ -191,6 +191,10 @@ fn a_store_outside_a_buffer_is_a_fault_that_names_the_place() {
         "{stderr}"
     );
     assert!(stderr.contains("not mapped"), "{stderr}");
+    assert!(
+        stderr.contains("is 0x0 bytes past the end of buffer `arg0` ["),
+        "{stderr}"
+    );
 }
 
 #[test]

@@ -59,15 +59,30 @@ impl Operand {
     }
 }
 
-/// Operands of a plain 32-bit lane operation, in the form the run loop wants them.
+/// Operands of a lane operation without modifiers, in the form the run loop wants them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Fast {
-    /// The kernel's sources.
+    /// The kernel's sources (low words).
     pub src: [FastSource; 3],
     /// How many of them there are.
     pub count: u8,
+    /// Mask operand and mask result in the scalar file, for [`Step::FastMask`].
+    pub mask: u8,
+    /// See `mask`; [`Fast::NO_MASK`] if there is no mask result.
+    pub mask_out: u8,
+    /// Whether there is a register result.
+    pub has_dst: bool,
     /// Destination.
     pub dst: Slot,
+    /// High words of the sources, for [`Step::FastWide`].
+    pub hi: [FastSource; 3],
+    /// High word of the destination.
+    pub dst_hi: Slot,
+}
+
+impl Fast {
+    /// No mask result.
+    pub const NO_MASK: u8 = u8::MAX;
 }
 
 /// A source of a [`Fast`] operation.
@@ -92,6 +107,10 @@ impl Default for FastSource {
 pub enum Step {
     /// A lane operation on 32-bit operands without modifiers or masks: the run loop calls the kernel itself.
     Fast,
+    /// As `Fast`, with a mask operand or result, and perhaps no register result.
+    FastMask,
+    /// As `FastMask`, with 64-bit operands or results.
+    FastWide,
     /// Everything else: the handler is called.
     Handler,
 }

@@ -13,13 +13,21 @@ use rocjitsu_lanes::Backend;
 
 fn is_scalar(format: Format) -> bool {
     use Format::*;
-    matches!(format, SOP1 | SOP2 | SOP2_LIT | SOPC | SOPK | SOPK_LIT | SOPP | SMEM)
+    matches!(
+        format,
+        SOP1 | SOP2 | SOP2_LIT | SOPC | SOPK | SOPK_LIT | SOPP | SMEM
+    )
 }
 
 /// No operand makes these work.
 fn without_semantics(target: Target) -> BTreeSet<&'static str> {
     // Trap handlers only, of which there is none here. (`s_rfe_restore_b64`: gfx9's return with restored state.)
-    let mut all = BTreeSet::from(["s_endpgm_saved", "s_rfe_b64", "s_rfe_restore_b64", "s_rfe_i64"]);
+    let mut all = BTreeSet::from([
+        "s_endpgm_saved",
+        "s_rfe_b64",
+        "s_rfe_restore_b64",
+        "s_rfe_i64",
+    ]);
     // Sends a message and halts: nobody would resume the wave.
     all.insert("s_sendmsghalt");
     match target.generation() {
@@ -78,9 +86,14 @@ fn all_but_the_listed_lower() {
         let mut records = BTreeSet::new();
         for line in vectors(target).lines() {
             let mut parts = line.split('\t');
-            let (Some(hex), Some(text)) = (parts.next(), parts.next()) else { panic!("{line}") };
+            let (Some(hex), Some(text)) = (parts.next(), parts.next()) else {
+                panic!("{line}")
+            };
             let bytes = common::hex_bytes(hex);
-            let Ok(inst) = decode(target, target.execution_set(target.default_wave()), &bytes) else { continue };
+            let Ok(inst) = decode(target, target.execution_set(target.default_wave()), &bytes)
+            else {
+                continue;
+            };
             if !is_scalar(inst.format()) {
                 continue;
             }
@@ -95,7 +108,12 @@ fn all_but_the_listed_lower() {
                 }
             }
         }
-        for row in target.table().rows().iter().filter(|r| is_scalar(r.format) && !records.contains(r.record)) {
+        for row in target
+            .table()
+            .rows()
+            .iter()
+            .filter(|r| is_scalar(r.format) && !records.contains(r.record))
+        {
             wrong.push(format!("{target}: no vector of {}", row.record));
         }
         let listed = without_semantics(target);
@@ -103,9 +121,14 @@ fn all_but_the_listed_lower() {
             let name = mnemonic.as_str();
             match (listed.contains(name), *good, *bad) {
                 (true, 0, _) | (false, _, 0) => {}
-                (true, ..) => wrong.push(format!("{target} {name}: listed as without semantics, but has some")),
+                (true, ..) => wrong.push(format!(
+                    "{target} {name}: listed as without semantics, but has some"
+                )),
                 (false, 1.., _) if PARTLY.contains(&name) => {}
-                (false, good, bad) => wrong.push(format!("{target} {name}: {bad} of {} do not lower, e.g. {example}", good + bad)),
+                (false, good, bad) => wrong.push(format!(
+                    "{target} {name}: {bad} of {} do not lower, e.g. {example}",
+                    good + bad
+                )),
             }
         }
         // Every mnemonic of the table that no vector reached would be missed above.
@@ -118,18 +141,32 @@ fn all_but_the_listed_lower() {
 #[test]
 fn the_corpus_lowers() {
     for target in EXECUTABLE {
-        let Ok(list) = std::fs::read_to_string(common::data(&format!("corpus/mnemonics.{target}.txt"))) else {
+        let Ok(list) =
+            std::fs::read_to_string(common::data(&format!("corpus/mnemonics.{target}.txt")))
+        else {
             continue;
         };
-        let wanted: BTreeSet<&str> = list.lines().filter_map(|l| l.split_whitespace().next()).collect();
-        let mut missing: BTreeSet<&str> = wanted.iter().copied().filter(|m| m.starts_with("s_")).collect();
+        let wanted: BTreeSet<&str> = list
+            .lines()
+            .filter_map(|l| l.split_whitespace().next())
+            .collect();
+        let mut missing: BTreeSet<&str> = wanted
+            .iter()
+            .copied()
+            .filter(|m| m.starts_with("s_"))
+            .collect();
         assert!(missing.len() > 50, "{target}");
         let state = State::of(&Wave::new(target.default_wave()));
         for line in vectors(target).lines() {
             let bytes = common::hex_bytes(line.split('\t').next().unwrap_or(""));
-            let Ok(inst) = decode(target, target.execution_set(target.default_wave()), &bytes) else { continue };
+            let Ok(inst) = decode(target, target.execution_set(target.default_wave()), &bytes)
+            else {
+                continue;
+            };
             let mut lowering = Lowering::new(target, Backend::Scalar, state);
-            if missing.contains(inst.row().mnemonic) && families::lower(&inst, 0, &mut lowering).is_some() {
+            if missing.contains(inst.row().mnemonic)
+                && families::lower(&inst, 0, &mut lowering).is_some()
+            {
                 missing.remove(inst.row().mnemonic);
             }
         }

@@ -189,6 +189,9 @@ fn differs(all: &Semantics, case: &Case, bench: &Bench<'_>) -> Option<String> {
             return Some(format!("a{r}"));
         }
     }
+    if exception(case) == Some(Scope::Masks) {
+        return None;
+    }
     // Scalars: lane masks, or a value.
     let scalar_only = case.out.v.is_empty() && (case.m.contains("readlane") || case.m.contains("readfirstlane") || case.m.contains("v_s_"));
     if scalar_only && skip != 0 {
@@ -234,99 +237,141 @@ fn differs(all: &Semantics, case: &Case, bench: &Bench<'_>) -> Option<String> {
     None
 }
 
-/// Where the data differ from the manuals, which we follow: which cases, and why.
-type Exception = (fn(&Case) -> bool, &'static str);
+/// What of a case is not compared.
+#[derive(Clone, Copy, PartialEq)]
+enum Scope {
+    Case,
+    Masks,
+}
+
+/// Where the data differ from the manuals, which we follow: which cases, what of them, and why.
+type Exception = (fn(&Case) -> bool, Scope, &'static str);
 const EXCEPTIONS: &[Exception] = &[
     (
         |c| c.m.starts_with("v_cndmask_b32_dpp"),
+        Scope::Case,
         "the emulator ignores neg and abs (V_CNDMASK_B32: floating-point modifiers are valid)",
     ),
     (
         |c| c.asm.contains("clamp") && element(&c.m) == Element::Bits,
+        Scope::Case,
         "the emulator does not saturate integers (\"ALU Clamp Bit Usage\": largest and smallest representable value)",
     ),
     (
         |c| c.m.contains("_i64") && c.m.starts_with("v_cmp") && c.asm.contains(" 0x"),
+        Scope::Case,
         "the emulator extends literals of signed 64-bit operations with zeros (\"Literal constants\": sign-extended)",
     ),
     (
         |c| matches!(c.m.as_str(), "v_mad_u64_u32" | "v_mad_i64_i32" | "v_mad_co_u64_u32" | "v_mad_co_i64_i32"),
+        Scope::Masks,
         "the emulator leaves the mask result as it was (V_MAD_U64_U32: { D1.u1, D0.u64 } = ...)",
     ),
     (
         |c| c.f == "VOP2_SDWA" && c.m.contains("_co_"),
+        Scope::Masks,
         "the emulator leaves the carry as it was (V_ADD_CO_U32: VCC.u64[laneId] = ...)",
     ),
     (
         |c| c.m == "v_mqsad_pk_u16_u8" && c.trust.is_some(),
+        Scope::Case,
         "the emulator does not mask the reference bytes of the packed forms (V_MSAD_U8)",
     ),
     (
         |c| c.m.starts_with("v_permlane") && c.exec.contains(|digit| digit != 'f'),
+        Scope::Case,
         "the emulator reads disabled lanes without FI and, on gfx950, writes them (V_PERMLANE16_B32: OPSEL is FI and \
          BOUND_CTRL; \"EXECute Mask\")",
     ),
-    (|c| c.m == "v_swap_b16", "the emulator clears the upper half of one register (\"16-bit VGPR Naming\")"),
+    (|c| c.m == "v_swap_b16", Scope::Case, "the emulator clears the upper half of one register (\"16-bit VGPR Naming\")"),
     (
         |c| c.m.starts_with("v_mad_legacy_i16"),
+        Scope::Case,
         "the emulator sign-extends the result (V_MAD_LEGACY_I16: { 16'0, tmp.i16 })",
     ),
     (
         |c| c.m.starts_with("v_bitop3_b16") && c.half.is_none(),
+        Scope::Case,
         "the emulator clears the upper half (V_BITOP3_B16 writes D.b16, as the other instructions with op_sel)",
     ),
- (|c| c.m.starts_with("v_cvt_off_f32_i4"), "the emulator gives zero (V_CVT_OFF_F32_I4: 4-bit signed to float)"),
+    (
+        |c| c.m.starts_with("v_cvt_off_f32_i4"),
+        Scope::Case,
+        "the emulator gives zero (V_CVT_OFF_F32_I4: 4-bit signed to float)",
+    ),
     (
         |c| c.m.starts_with("v_div_scale") || c.m.starts_with("v_div_fmas"),
+        Scope::Case,
         "the manuals' pseudocode, which the emulator follows, contradicts chips and the quotients that the operations are \
          for (see `rocjitsu_lanes::scalar::division`)",
     ),
     (
         |c| c.m.contains("dot2") && c.m.contains("_bf16"),
+        Scope::Case,
         "the emulator takes bf16 for f16 (V_DOT2_F32_BF16: S0[15 : 0].bf16)",
     ),
-    (|c| c.m.starts_with("v_dot4_f32_"), "the emulator's sums of fp8 and bf8 products are not those of V_DOT4_F32_FP8_FP8"),
+    (
+        |c| c.m.starts_with("v_dot4_f32_"),
+        Scope::Case,
+        "the emulator's sums of fp8 and bf8 products are not those of V_DOT4_F32_FP8_FP8",
+    ),
     (
         |c| c.m == "v_cvt_pkaccum_u8_f32",
+        Scope::Case,
         "the emulator loses the other bytes (V_CVT_PKACCUM_U8_F32: other bytes are preserved)",
     ),
-    (|c| c.m == "v_cvt_sr_bf16_f32", "the emulator changes values that bf16 holds exactly"),
+    (|c| c.m == "v_cvt_sr_bf16_f32", Scope::Case, "the emulator changes values that bf16 holds exactly"),
     (
-        |c| c.m.contains("_f16_sdwa") && c.asm.contains("dst_sel:BYTE") && c.cmp.k == "ulp",
+        |c| c.m.contains("_f16_sdwa") && c.asm.contains("dst_sel:BYTE") && c.cmp.k != "bits",
+        Scope::Case,
         "a byte of a result that is given within a few ulp",
     ),
     (
         |c| {
-            ["dot2", "v_pk_fmac_f16"].iter().any(|n| c.m.contains(n))
-                && c.f != "VOP3P"
-                && c.asm.contains(['-', '|'])
+            ["dot2", "v_pk_fmac_f16"].iter().any(|n| c.m.contains(n)) && c.f != "VOP3P" && c.asm.contains(['-', '|'])
         },
+        Scope::Case,
         "the emulator applies neg and abs to one half of packed sources",
     ),
     (
         |c| c.m.contains("f64") && c.asm.contains("0.15915494309189532"),
+        Scope::Case,
         "the emulator has 1/(2*pi) in single precision (\"Inline constants\")",
     ),
-    (|c| c.m == "v_pack_b32_f16" && c.asm.contains("clamp"), "the emulator ignores clamp"),
-    (|c| c.m == "v_subrev_u16_sdwa", "the emulator computes 32 bits (V_SUBREV_U16: D0.u16)"),
+    (|c| c.m == "v_pack_b32_f16" && c.asm.contains("clamp"), Scope::Case, "the emulator ignores clamp"),
+    (
+        |c| c.m.starts_with("v_s_") && c.asm.contains("clamp"),
+        Scope::Case,
+        "the emulator does not clamp a NaN to zero (RDNA4 manual, \"DX10_CLAMP\")",
+    ),
+    (
+        |c| c.m == "v_mad_legacy_f16" || c.m == "v_fma_legacy_f16",
+        Scope::Case,
+        "the emulator's results are not those of V_FMA_LEGACY_F16 (infinities and NaNs in place of numbers)",
+    ),
+    (|c| c.m == "v_subrev_u16_sdwa", Scope::Case, "the emulator computes 32 bits (V_SUBREV_U16: D0.u16)"),
 ];
 
 /// Where single lanes differ: which, by the case, the words of its sources in the lane, our word and the data's.
 type LaneException = (fn(&Case, &[u32], u32, u32) -> bool, &'static str);
 const LANE_EXCEPTIONS: &[LaneException] = &[
     (
-        |c, inputs, _, _| ["min", "max", "med3"].iter().any(|n| c.m.contains(n)) && has_nan(inputs),
-        "NaN: the emulator's combined forms do not treat signalling ones as V_MIN_F32, V_MAX_F32 and V_MINIMUM_F32 do, nor \
-         clamp a NaN to zero (\"DX10_CLAMP forces a NAN to zero\")",
+        |c, inputs, got, want| {
+            let zeros = [got, want].iter().all(|w| w << 1 == 0 || (w & 0x7fff == 0 || w >> 16 & 0x7fff == 0));
+            ["min", "max", "med3"].iter().any(|n| c.m.contains(n))
+                && (has_nan(inputs) || has_nan(&[got, want]) || zeros)
+        },
+        "the emulator's combined forms do not treat NaNs and zeros as V_MIN_F32, V_MAX_F32 and V_MINIMUM_F32 do, nor clamp \
+         a NaN to zero (\"DX10_CLAMP forces a NAN to zero\")",
     ),
     (
         |c, _, got, want| {
             c.m.contains("norm_") && [0, 16].iter().all(|s| {
                 let (g, w) = (got >> s & 0xffff, want >> s & 0xffff);
-                g == w || [0, 0xffff, 0x7fff, 0x8001].contains(&g)
+                g.abs_diff(w) <= 1 || [0, 0xffff, 0x7fff, 0x8001].contains(&g)
             }) || c.asm.contains("dst_sel:BYTE") && c.m.contains("norm_")
         },
-        "the emulator does not saturate (V_CVT_NORM_I16_F16: float to signed normalised)",
+        "the emulator does not saturate (V_CVT_NORM_I16_F16: float to signed normalised) and rounds halves up",
     ),
     (
         |c, _, got, want| {
@@ -353,8 +398,8 @@ const LANE_EXCEPTIONS: &[LaneException] = &[
     ),
     (
         |c, _, got, want| {
-            c.m.starts_with("v_ldexp_f16") && (got & 0x7c00 == 0 && want & 0x7fff == 0)
-                || c.m.starts_with("v_ldexp_f32") && got << 1 >> 24 == 0 && want << 1 == 0
+            c.m.starts_with("v_ldexp_f16") && (got & 0x7fff <= 0x400 && want & 0x7fff == 0)
+                || c.m.starts_with("v_ldexp_f32") && got & 0x7fff_ffff <= 0x80_0000 && want << 1 == 0
         },
         "the emulator flushes subnormal results",
     ),
@@ -364,33 +409,27 @@ const LANE_EXCEPTIONS: &[LaneException] = &[
     ),
     (
         |c, inputs, got, want| {
-            let exponent = if c.m.contains("bf8") { 0x7c } else { 0x78 };
+            let normal = if c.m.contains("bf8") { 4 } else { 8 };
             (c.m == "v_cvt_pk_fp8_f32" || c.m == "v_cvt_pk_bf8_f32")
                 && (has_nan(inputs)
                     || [0, 8, 16, 24].iter().all(|s| {
                         let (g, w) = (got >> s & 0xff, want >> s & 0xff);
-                        g == w || g & exponent == 0 && w & 0x7f == 0
+                        g == w || g & 0x7f <= normal && w & 0x7f == 0 || (g & 0x7f, w & 0x7f) == (0x7b, 0x7c)
                     }))
         },
-        "the emulator flushes subnormal results (CDNA4 manual, \"Float8 and BFloat8\": subnormals are supported)",
+        "the emulator flushes subnormal results and overflows early (CDNA4 manual, 7.3: subnormals are supported; nearest even)",
     ),
     (
         |c, inputs, _, _| c.m.starts_with("v_fmac_dx9_zero") && inputs.iter().any(|&w| w & 0x7f80_0000 == 0),
         "the emulator's product with zero (V_FMAC_DX9_ZERO_F32: 0.0 * anything = 0.0)",
     ),
     (
-        |c, _, got, want| c.m == "v_mad_f16" && got.abs_diff(want) & 0xffff <= 1,
+        |c, _, got, want| c.m == "v_mad_f16" && (got & 0xffff).abs_diff(want & 0xffff) <= 1,
         "the emulator rounds once (V_MAD_F16 multiplies, then adds)",
     ),
     (
         |c, _, _, want| c.m.starts_with("v_trig_preop") && want == 0,
         "the emulator's 2/pi ends early (V_TRIG_PREOP_F64: 1201 bits of it)",
-    ),
-    (
-        |c, _, got, want| {
-            ["v_mad_legacy_f16", "v_fma_legacy_f16"].contains(&c.m.as_str()) && (got ^ want) & 0xffff == 0 && got >> 16 == 0
-        },
-        "the emulator sign-extends the result (V_MAD_LEGACY_F16: { 16'0, tmp.f16 })",
     ),
 ];
 
@@ -399,8 +438,8 @@ fn has_nan(words: &[u32]) -> bool {
     words.iter().any(|w| w & 0x7fff_ffff > 0x7f80_0000 || w & 0x7fff > 0x7c00 || w >> 16 & 0x7fff > 0x7c00)
 }
 
-fn is_exception(case: &Case) -> bool {
-    EXCEPTIONS.iter().any(|(applies, _)| applies(case))
+fn exception(case: &Case) -> Option<Scope> {
+    EXCEPTIONS.iter().find(|(applies, ..)| applies(case)).map(|(_, scope, _)| *scope)
 }
 
 /// Instructions that other tests run: matrix products.
@@ -415,13 +454,15 @@ fn check(file: &str, target: Target) -> usize {
     let mut skipped = BTreeMap::<String, usize>::new();
     let mut wrong = BTreeMap::<String, (usize, String)>::new();
     let mut passed = 0;
-    for case in all.cases.iter().filter(|c| !is_matrix(&c.m) && !is_exception(c)) {
+    for case in all.cases.iter().filter(|c| !is_matrix(&c.m) && exception(c) != Some(Scope::Case)) {
         let bytes = hex_bytes(&case.hex);
         for backend in Backend::supported() {
             let mut bench = all.prepare(case, target, backend, &memory);
             let problem = match bench.step(&bytes, 0x1000) {
                 // gfx942 lacks some of gfx950's instructions.
                 Err(_) if target != all.target => break,
+                // Its 8-bit floats have other codes, and its dot products flush subnormal f16 values.
+                _ if target == Target::Gfx942 && ["fp8", "bf8", "dot2c_f32_f16"].iter().any(|n| case.m.contains(n)) => break,
                 Err(text) => Some(text),
                 Ok(Flow::Next) => differs(&all, case, &bench),
                 Ok(_) if matches!(bench.fault().map(|f| &f.cause), Some(Cause::Unsupported { .. })) => {
@@ -514,6 +555,10 @@ fn differs_from_chip(case: &HardwareCase, bench: &Bench<'_>) -> Option<String> {
 const NOT_RUN: &[(&str, &str)] = &[
     ("test_s_fmamk_f32", "scalar float arithmetic came with gfx1150; gfx1100 has no such instruction"),
     ("test_vopd_multilane_mov_add", "sets a source field that v_dual_mov_b32 does not have; the decoder takes only zero there"),
+    ("test_ds_add_u32_no_rtn", "as above, the second data field of ds_add_u32"),
+    ("test_ds_max_u32_no_rtn", "as above, of ds_max_u32"),
+    ("test_ds_cmpstore_b32_", "as above, the destination of ds_cmpstore_b32"),
+    ("VInterp.", "interpolation is graphics; these programs give it scalar sources, which it does not take"),
 ];
 
 /// Runs a program, branches included, to its end.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::generated::names::{Format, Name};
 use crate::inst::Inst;
-use crate::operand::Operand;
+use crate::operand::{Operand, Special};
 use crate::table::{Kind, OperandInfo, Reading, Row, extract};
 use crate::target::{FeatureSet, Target};
 
@@ -81,7 +81,9 @@ pub enum DecodeError {
         code: u32,
     },
     /// A register tuple reaches past the register file or begins where it must not.
-    #[error("{mnemonic}: {operand} begins at register {first} and has {count}; {rule} on {target} ({words})")]
+    #[error(
+        "{mnemonic}: {operand} begins at register {first} and has {count}; {rule} on {target} ({words})"
+    )]
     Registers {
         /// The target.
         target: Target,
@@ -148,7 +150,12 @@ fn literal_size(row: &Row, word: u128) -> usize {
 }
 
 /// The rule that a register tuple breaks: first register, count, rule.
-fn misplaced(inst: &Inst, o: &OperandInfo, operand: Operand, wave64: bool) -> Option<(u32, u32, &'static str)> {
+fn misplaced(
+    inst: &Inst,
+    o: &OperandInfo,
+    operand: Operand,
+    wave64: bool,
+) -> Option<(u32, u32, &'static str)> {
     let target = inst.target();
     let count = inst.registers(o, wave64);
     let (first, end) = match operand {
@@ -158,6 +165,17 @@ fn misplaced(inst: &Inst, o: &OperandInfo, operand: Operand, wave64: bool) -> Op
         Operand::Sgpr(s @ 0..=105) => (u32::from(s), 106),
         Operand::Sgpr(s @ 106..=107) => (u32::from(s), 108),
         Operand::Sgpr(s @ 108..=123) => (u32::from(s), 124),
+        Operand::Sgpr(s @ 125) => (u32::from(s), 126),
+        Operand::Sgpr(s @ 126..=127) => (u32::from(s), 128),
+        Operand::Special(
+            Special::FlatScratchHi
+            | Special::XnackMaskHi
+            | Special::FlatScratchBaseHi
+            | Special::LdsDirect,
+        ) if count > 1 => return Some((0, count, "it has 32 bits")),
+        Operand::Special(_) if count > 2 => {
+            return Some((0, count, "special sources have 64 bits at most"));
+        }
         _ => return None,
     };
     let vector = !matches!(operand, Operand::Sgpr(_));
@@ -170,7 +188,11 @@ fn misplaced(inst: &Inst, o: &OperandInfo, operand: Operand, wave64: bool) -> Op
         (false, 2) => 2,
         (false, _) => 4,
     };
-    let start = if (108..124).contains(&first) && !vector { first - 108 } else { first };
+    let start = if (108..124).contains(&first) && !vector {
+        first - 108
+    } else {
+        first
+    };
     (start % align != 0).then_some((first, count, "it must begin at a multiple of its alignment"))
 }
 
@@ -181,7 +203,8 @@ fn misplaced(inst: &Inst, o: &OperandInfo, operand: Operand, wave64: bool) -> Op
 /// [`DecodeError`] says whether bytes are missing, no row fits, or an operand code names nothing.
 pub fn decode(target: Target, set: FeatureSet, bytes: &[u8]) -> Result<Inst, DecodeError> {
     let mut buffer = [0u8; 16];
-    let size = bytes.len().min(16);
+    // Code comes in words; a part of one is none.
+    let size = bytes.len().min(16) & !3;
     buffer[..size].copy_from_slice(&bytes[..size]);
     let word = u128::from_le_bytes(buffer);
     let words = || Words::of(&bytes[..bytes.len().min(20)]);
@@ -195,8 +218,8 @@ pub fn decode(target: Target, set: FeatureSet, bytes: &[u8]) -> Result<Inst, Dec
         return Err(truncated(4));
     }
     let table = target.table();
-    let Some(row) = table.find(set, word, size) else {
-        return Err(match table.find(set, word, 16) {
+    let Some(row) = table.find(set, word) else {
+        return Err(match table.begins(set, word, size) {
             Some(row) => truncated(usize::from(row.bits) / 8),
             None => DecodeError::Unknown {
                 target,
@@ -205,6 +228,9 @@ pub fn decode(target: Target, set: FeatureSet, bytes: &[u8]) -> Result<Inst, Dec
         });
     };
     let start = usize::from(row.bits) / 8;
+    if start > size {
+        return Err(truncated(start));
+    }
     let literal = literal_size(row, word);
     let extra = nsa_words(row, word) * 4 + literal;
     let Some(tail_bytes) = bytes.get(start..start + extra) else {
@@ -221,13 +247,48 @@ pub fn decode(target: Target, set: FeatureSet, bytes: &[u8]) -> Result<Inst, Dec
         }
         let Some(operand) = inst.operand_at(i) else {
             let code = inst.field(o.name).unwrap_or(0);
-            return Err(DecodeError::Operand { target, words: words(), mnemonic: row.mnemonic, operand: o.name, code });
-        };
-        if o.ty.bits > 32 || o.ty.align > 1 {
-            if let Some((first, count, rule)) = misplaced(&inst, o, operand, wave64) {
-                let (mnemonic, operand) = (row.mnemonic, o.name);
-                return Err(DecodeError::Registers { target, words: words(), mnemonic, operand, first, count, rule });
+            // DPP8, SDWA or DPP16 in place of the first source: the second word is missing.
+            if row.bits == 32
+                && size < 8
+                && o.name == Name::src0
+                && matches!(code, 233 | 234 | 249 | 250)
+            {
+                return Err(truncated(8));
             }
+            return Err(DecodeError::Operand {
+                target,
+                words: words(),
+                mnemonic: row.mnemonic,
+                operand: o.name,
+                code,
+            });
+        };
+        if (o.ty.bits > 32 || o.ty.align > 1)
+            && let Some((first, count, rule)) = misplaced(&inst, o, operand, wave64)
+        {
+            let (mnemonic, operand) = (row.mnemonic, o.name);
+            return Err(DecodeError::Registers {
+                target,
+                words: words(),
+                mnemonic,
+                operand,
+                first,
+                count,
+                rule,
+            });
+        }
+    }
+    if row.dpp16 {
+        let code = inst.field(Name::dpp_ctrl).unwrap_or(0);
+        if !crate::text::dpp_control_exists(target, code) {
+            let (mnemonic, operand) = (row.mnemonic, Name::dpp_ctrl);
+            return Err(DecodeError::Operand {
+                target,
+                words: words(),
+                mnemonic,
+                operand,
+                code,
+            });
         }
     }
     Ok(inst)

@@ -57,7 +57,12 @@ pub struct RegRange {
 
 impl RegRange {
     fn whole(file: RegFile, first: u16, count: u32) -> RegRange {
-        RegRange { file, first, count: count as u16, half: Half::Whole }
+        RegRange {
+            file,
+            first,
+            count: count as u16,
+            half: Half::Whole,
+        }
     }
 
     /// Is this register of the file in the range?
@@ -73,7 +78,13 @@ impl fmt::Debug for RegRange {
             Half::Low => ".l",
             Half::High => ".h",
         };
-        write!(f, "{:?}[{}..{}]{half}", self.file, self.first, self.first + self.count)
+        write!(
+            f,
+            "{:?}[{}..{}]{half}",
+            self.file,
+            self.first,
+            self.first + self.count
+        )
     }
 }
 
@@ -114,7 +125,12 @@ fn range(operand: Operand, count: u32, mask: u32) -> Option<RegRange> {
         Operand::Vgpr(v) => Some(RegRange::whole(RegFile::Vgpr, v, count)),
         Operand::Vgpr16 { reg, high } => {
             let half = if high { Half::High } else { Half::Low };
-            Some(RegRange { file: RegFile::Vgpr, first: reg, count: 1, half })
+            Some(RegRange {
+                file: RegFile::Vgpr,
+                first: reg,
+                count: 1,
+                half,
+            })
         }
         Operand::Agpr(a) => Some(RegRange::whole(RegFile::Agpr, a, count)),
         Operand::Sgpr(124) => None,
@@ -165,11 +181,20 @@ impl Inst {
             if o.ty.kind != Kind::Reg || self.unused(o.name) {
                 continue;
             }
-            let Some(r) = self.operand_at(i).and_then(|op| range(op, self.registers(o, wave64), mask)) else { continue };
+            let Some(r) = self
+                .operand_at(i)
+                .and_then(|op| range(op, self.registers(o, wave64), mask))
+            else {
+                continue;
+            };
             if r.count == 0 {
                 continue;
             }
-            let list = if o.dst { &mut effects.writes } else { &mut effects.reads };
+            let list = if o.dst {
+                &mut effects.writes
+            } else {
+                &mut effects.reads
+            };
             push(list, r);
         }
         if self.keeps_part() {
@@ -198,10 +223,16 @@ impl Inst {
             // DPP keeps the old value where a row or bank is left out or a source lane has no value.
             (_, Name::old) if self.field(Name::dpp_ctrl).is_some() => {
                 let all = |n| self.field(n) == Some(15);
-                all(Name::row_mask) && all(Name::bank_mask) && self.field(Name::bound_ctrl) == Some(1)
+                all(Name::row_mask)
+                    && all(Name::bank_mask)
+                    && self.field(Name::bound_ctrl) == Some(1)
             }
             (Format::MIMG | Format::MIMG_NSA | Format::VIMAGE | Format::VSAMPLE, n) => {
-                let index = if n == Name::vaddr0 { Some(0) } else { nsa_index(n) };
+                let index = if n == Name::vaddr0 {
+                    Some(0)
+                } else {
+                    nsa_index(n)
+                };
                 match (index, image::shape(self)) {
                     (Some(i), Some(shape)) => image::address_registers(self, shape, i) == 0,
                     _ => false,

@@ -13,7 +13,16 @@ pub(crate) struct Shape {
 }
 
 /// Coordinates and gradients of a dimension, in the order of `dim`'s codes.
-const DIMS: [(u32, u32); 8] = [(1, 2), (2, 4), (3, 6), (3, 4), (2, 2), (3, 4), (3, 4), (4, 4)];
+const DIMS: [(u32, u32); 8] = [
+    (1, 2),
+    (2, 4),
+    (3, 6),
+    (3, 4),
+    (2, 2),
+    (3, 4),
+    (3, 4),
+    (4, 4),
+];
 
 /// Addresses that an instruction takes.
 fn addresses(inst: &Inst, name: &str) -> Option<u32> {
@@ -30,31 +39,57 @@ fn addresses(inst: &Inst, name: &str) -> Option<u32> {
     }
     let gradient = has("d") || has("cd");
     let packed = has("g16");
-    let mut n = extra + if a16 { components.div_ceil(2) } else { components };
+    let mut n = extra
+        + if a16 {
+            components.div_ceil(2)
+        } else {
+            components
+        };
     if gradient {
-        n += if packed { (gradients / 2).next_multiple_of(2) } else { gradients };
+        n += if packed {
+            (gradients / 2).next_multiple_of(2)
+        } else {
+            gradients
+        };
     }
     // No instruction takes more than it needs for a 3D image, or without a level for an array of MSAA images.
     let most = match name {
         "image_get_resinfo" => 1,
-        _ if sample || level => extra + u32::from(level) + 3 + if gradient { if packed { 4 } else { 6 } } else { 0 },
+        _ if sample || level => {
+            extra
+                + u32::from(level)
+                + 3
+                + if gradient {
+                    if packed { 4 } else { 6 }
+                } else {
+                    0
+                }
+        }
         "image_get_lod" => 3,
         _ => 4,
     };
     // Three addresses in a row may be four, seven eight.
-    let most = if matches!(most, 3 | 7) && inst.format() == Format::MIMG { most + 1 } else { most };
+    let most = if matches!(most, 3 | 7) && inst.format() == Format::MIMG {
+        most + 1
+    } else {
+        most
+    };
     (n <= most).then_some(n)
 }
 
 /// The counts, or none where the row's own hold.
 pub(crate) fn shape(inst: &Inst) -> Option<Shape> {
     let row = inst.row();
-    if !matches!(row.format, Format::MIMG | Format::MIMG_NSA | Format::VIMAGE | Format::VSAMPLE) {
+    if !matches!(
+        row.format,
+        Format::MIMG | Format::MIMG_NSA | Format::VIMAGE | Format::VSAMPLE
+    ) {
         return None;
     }
     let name = row.op.name();
     let dmask = inst.field(Name::dmask)?;
-    let gather = name.starts_with("image_gather4") || name == "image_msaa_load" && row.target.generation() >= 11;
+    let gather = name.starts_with("image_gather4")
+        || name == "image_msaa_load" && row.target.generation() >= 11;
     let set = |n| inst.field(n) == Some(1);
     let mut data = if gather { 4 } else { dmask.count_ones().max(1) };
     if set(Name::d16) {
@@ -70,12 +105,16 @@ pub(crate) fn shape(inst: &Inst) -> Option<Shape> {
     } else {
         data <= 5
     };
-    let operands = (0..12).take_while(|&i| row.operand(nsa_name(i)).is_some()).count() as u32;
+    let operands = (0..12)
+        .take_while(|&i| row.operand(nsa_name(i)).is_some())
+        .count() as u32;
     let address = if row.target.generation() >= 10 {
         let n = addresses(inst, name)?;
         match row.format {
             Format::MIMG if n > 12 => 16,
-            Format::MIMG_NSA if n < 2 || row.target.generation() == 10 && n > operands => return None,
+            Format::MIMG_NSA if n < 2 || row.target.generation() == 10 && n > operands => {
+                return None;
+            }
             _ => n,
         }
     } else {
@@ -93,7 +132,8 @@ pub(crate) fn shape(inst: &Inst) -> Option<Shape> {
         _ if address < operands => (0, 1),
         _ => (operands.saturating_sub(1), address + 1 - operands),
     };
-    (available && fits(Name::vdata, data) && fits(nsa_name(last), rest)).then_some(Shape { data, address })
+    (available && fits(Name::vdata, data) && fits(nsa_name(last), rest))
+        .then_some(Shape { data, address })
 }
 
 /// `vaddrN`.
@@ -120,7 +160,9 @@ pub(crate) fn address_registers(inst: &Inst, shape: Shape, index: u32) -> u32 {
     if row.format == Format::MIMG {
         return shape.address;
     }
-    let operands = (0..12).take_while(|&i| row.operand(nsa_name(i)).is_some()).count() as u32;
+    let operands = (0..12)
+        .take_while(|&i| row.operand(nsa_name(i)).is_some())
+        .count() as u32;
     if index >= shape.address {
         0
     } else if index + 1 == operands {

@@ -25,7 +25,8 @@ pub struct OperandRef {
     pub name: Name,
     /// Written, not read.
     pub is_dst: bool,
-    /// Width in bits. A lane mask has that of the wave: 64 on CDNA and in the wave64 sets, else 32.
+    /// Width in bits. A lane mask has that of the wave: 64 on CDNA and in the wave64 sets, else 32; images
+    /// and matrices of mixed formats have what their modifiers say.
     pub bits: u16,
     /// Its type.
     pub ty: &'static Type,
@@ -34,7 +35,13 @@ pub struct OperandRef {
 }
 
 impl Inst {
-    pub(crate) fn new(row: &'static Row, word: u128, tail: u128, tail_len: u8, wave64: bool) -> Inst {
+    pub(crate) fn new(
+        row: &'static Row,
+        word: u128,
+        tail: u128,
+        tail_len: u8,
+        wave64: bool,
+    ) -> Inst {
         let word = if row.bits >= 128 {
             word
         } else {
@@ -106,7 +113,13 @@ impl Inst {
             return Some(match name {
                 // Returning atomics fix the bit that asks for the old value (glc, sc0, TH_ATOMIC_RETURN).
                 Name::cpol if self.fixes_return() => v | 1,
-                _ if self.row.operand(name).is_some_and(|o| o.ty.kind == Kind::IntMods) => v & 0xc | v >> 4 & 1,
+                _ if self
+                    .row
+                    .operand(name)
+                    .is_some_and(|o| o.ty.kind == Kind::IntMods) =>
+                {
+                    v & 0xc | v >> 4 & 1
+                }
                 _ => v,
             });
         }
@@ -114,10 +127,8 @@ impl Inst {
         if let Some(p) = self.row.places.get(i)?.partner {
             return self.field(self.row.operands.get(p)?.name);
         }
-        if let Some(n) = nsa_index(name) {
-            if self.row.format == Format::MIMG_NSA {
-                return Some((self.tail >> (8 * (n - 1)) & 0xff) as u32);
-            }
+        if let (Some(n), Format::MIMG_NSA) = (nsa_index(name), self.row.format) {
+            return Some((self.tail >> (8 * (n - 1)) & 0xff) as u32);
         }
         let mods = |bit: u32| {
             [
@@ -145,17 +156,24 @@ impl Inst {
 
     /// One bit of the modifiers of each source: bit N for source N.
     pub(crate) fn collect(&self, bit: u32) -> u32 {
-        [Name::src0_modifiers, Name::src1_modifiers, Name::src2_modifiers]
-            .iter()
-            .enumerate()
-            .map(|(i, &n)| (self.modifiers(n) >> bit & 1) << i)
-            .sum()
+        [
+            Name::src0_modifiers,
+            Name::src1_modifiers,
+            Name::src2_modifiers,
+        ]
+        .iter()
+        .enumerate()
+        .map(|(i, &n)| (self.modifiers(n) >> bit & 1) << i)
+        .sum()
     }
 
     /// Atomics whose row says that they return have no field for that, but for images.
     fn fixes_return(&self) -> bool {
         self.row.has_flag(Flag::IsAtomicRet)
-            && !matches!(self.row.format, Format::MIMG | Format::MIMG_NSA | Format::VIMAGE)
+            && !matches!(
+                self.row.format,
+                Format::MIMG | Format::MIMG_NSA | Format::VIMAGE
+            )
     }
 
     fn modifiers(&self, name: Name) -> u32 {
@@ -197,18 +215,35 @@ impl Inst {
                 Some(OperandRef {
                     name: o.name,
                     is_dst: o.dst,
-                    bits: o.ty.bits,
+                    bits: inst.width(o),
                     ty: o.ty,
                     operand,
                 })
             })
     }
 
+    fn width(&self, o: &OperandInfo) -> u16 {
+        let count = self.registers(o, self.wave64);
+        let own = u32::from(o.ty.bits).div_ceil(32);
+        if o.ty.kind != Kind::Reg || count == own {
+            o.ty.bits
+        } else {
+            (count * 32) as u16
+        }
+    }
+
+    /// Width in bits of the operand of that name, as [`OperandRef::bits`] has it.
+    pub fn bits(&self, name: Name) -> Option<u16> {
+        self.row.operand(name).map(|o| self.width(o))
+    }
+
     /// 32-bit registers of an operand: those of the row; one or two for a lane mask; for images
     /// and matrices of mixed formats what their modifiers say.
     pub(crate) fn registers(&self, o: &OperandInfo, wave64: bool) -> u32 {
         let own = u32::from(o.ty.bits).div_ceil(32);
-        if matches!(o.ty.reading, Reading::Mask | Reading::SdwaMask) || matches!(o.ty.class, "SReg_1" | "SReg_1_XEXEC") {
+        if matches!(o.ty.reading, Reading::Mask | Reading::SdwaMask)
+            || matches!(o.ty.class, "SReg_1" | "SReg_1_XEXEC")
+        {
             return 1 + u32::from(wave64);
         }
         if let Some(shape) = image::shape(self) {
@@ -225,16 +260,30 @@ impl Inst {
     /// 128 of FP4 on gfx950; twice that on gfx1250. `None` for other instructions.
     fn matrix_registers(&self, name: Name) -> Option<u32> {
         let kind = match name {
-            Name::src0 => self.row.operand(Name::matrix_a_fmt).map_or(Name::cbsz, |_| Name::matrix_a_fmt),
-            Name::src1 => self.row.operand(Name::matrix_b_fmt).map_or(Name::blgp, |_| Name::matrix_b_fmt),
+            Name::src0 => self
+                .row
+                .operand(Name::matrix_a_fmt)
+                .map_or(Name::cbsz, |_| Name::matrix_a_fmt),
+            Name::src1 => self
+                .row
+                .operand(Name::matrix_b_fmt)
+                .map_or(Name::blgp, |_| Name::matrix_b_fmt),
             _ => return None,
         };
         if !self.row.op.name().ends_with("_f8f6f4") {
             return None;
         }
-        let unit = if self.row.target == Target::Gfx950 { 1 } else { 2 };
+        let unit = if self.row.target == Target::Gfx950 {
+            1
+        } else {
+            2
+        };
         // Codes without a format read like the widest.
-        Some(unit * [8, 8, 6, 6, 4].get(self.field(kind)? as usize).unwrap_or(&8))
+        Some(
+            unit * [8, 8, 6, 6, 4]
+                .get(self.field(kind)? as usize)
+                .unwrap_or(&8),
+        )
     }
 
     /// How a constant is read: as the type says, but in mix instructions as binary32 where `op_sel_hi` does
@@ -278,7 +327,18 @@ impl Inst {
         } else {
             0
         };
-        operand::read(self.row.target, o.ty, self.constant_format(o), raw, self.literal(), half, partner)
+        let fmt = self.constant_format(o);
+        let operand = operand::read(
+            self.row.target,
+            o.ty,
+            fmt,
+            raw,
+            self.literal(),
+            half,
+            partner,
+        )?;
+        // LLVM writes to sources such as `src_vccz`, which a chip does not; constants name nothing to write.
+        (!o.dst || !matches!(operand, Operand::Const(_) | Operand::Literal(_))).then_some(operand)
     }
 }
 

@@ -143,7 +143,13 @@ fn float(target: Target, fmt: Fmt, code: u32) -> Option<u64> {
 }
 
 /// A source below 256: scalar register, constant or literal. `fmt` is how a constant is read.
-fn source(target: Target, ty: &Type, fmt: Option<Fmt>, code: u32, literal: Option<u64>) -> Option<Operand> {
+fn source(
+    target: Target,
+    ty: &Type,
+    fmt: Option<Fmt>,
+    code: u32,
+    literal: Option<u64>,
+) -> Option<Operand> {
     let special = |s| Some(Operand::Special(s));
     match code {
         254 if target.generation() < 11 && ty.class.ends_with("OrLds_32") => {
@@ -164,7 +170,9 @@ fn source(target: Target, ty: &Type, fmt: Option<Fmt>, code: u32, literal: Optio
         251 => special(Special::Vccz),
         252 => special(Special::Execz),
         253 => special(Special::Scc),
-        254 if target.generation() < 11 => special(Special::LdsDirect),
+        254 if target.generation() < 11 && ty.class.starts_with("VS_") => {
+            special(Special::LdsDirect)
+        }
         254 if target != Target::Gfx1250 || ty.bits != 64 => None,
         254 | 255 => {
             let value = literal?;
@@ -196,8 +204,12 @@ pub(crate) fn read(
     match ty.reading {
         Reading::Plain => Some(Operand::Imm(raw)),
         Reading::Scalar | Reading::Mask => source(target, ty, fmt, raw, literal),
+        // Rows for whole registers do not know the upper halves that 16-bit instructions name from 128 on.
+        Reading::Vgpr if low >= 128 && ty.class.ends_with("_Lo128") => None,
+        Reading::Source if raw >= 384 && ty.class.ends_with("_Lo128") => None,
         Reading::Vgpr => Some(Operand::Vgpr(low)),
         Reading::Agpr => Some(Operand::Agpr(low)),
+        Reading::VgprOrAgpr if raw & 0x200 != 0 && target == Target::Gfx908 => None,
         Reading::VgprOrAgpr if raw & 0x200 != 0 => Some(Operand::Agpr(low)),
         Reading::VgprOrAgpr => Some(Operand::Vgpr(low)),
         Reading::Source

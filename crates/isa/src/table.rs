@@ -83,7 +83,8 @@ pub(crate) enum Reading {
     VopdY,
 }
 
-/// How a value is printed.
+/// How a value is printed; the names are those of LLVM's printers.
+#[allow(clippy::upper_case_acronyms)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Print {
     Plain,
@@ -294,6 +295,7 @@ pub struct Row {
     pub(crate) places: Vec<Place>,
     pub(crate) fixed_literal: Option<Segments>,
     pub(crate) mix: bool,
+    pub(crate) dpp16: bool,
     defs: u8,
     uses: u8,
     flags: u64,
@@ -311,7 +313,12 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    fn find(o: &OperandInfo, operands: &'static [OperandInfo], layout: &'static Layout, tied: &[(Name, Name)]) -> Place {
+    fn find(
+        o: &OperandInfo,
+        operands: &'static [OperandInfo],
+        layout: &'static Layout,
+        tied: &[(Name, Name)],
+    ) -> Place {
         let own = layout.segments(o.name);
         // Some rows do not say that the old value of the destination is in the destination.
         let old = match o.name {
@@ -321,7 +328,13 @@ impl Place {
         };
         let partner = tied
             .iter()
-            .filter_map(|&(a, b)| if a == o.name { Some(b) } else { (b == o.name).then_some(a) })
+            .filter_map(|&(a, b)| {
+                if a == o.name {
+                    Some(b)
+                } else {
+                    (b == o.name).then_some(a)
+                }
+            })
             .chain(old)
             .filter(|&n| own.is_none() && layout.segments(n).is_some())
             .find_map(|n| operands.iter().position(|o| o.name == n));
@@ -337,7 +350,11 @@ impl Place {
             }
             _ => None,
         };
-        Place { field: own, partner, half }
+        Place {
+            field: own,
+            partner,
+            half,
+        }
     }
 }
 
@@ -357,6 +374,7 @@ impl Row {
                 .collect(),
             fixed_literal,
             mix: r.1.contains("_mix"),
+            dpp16: layout.segments(Name::dpp_ctrl).is_some(),
             target,
             record: r.0,
             mnemonic: r.1,
@@ -545,14 +563,25 @@ impl Table {
         &self.rows
     }
 
-    /// The row of an instruction whose first `size` bytes are in `word`, or none.
-    pub(crate) fn find(&self, set: FeatureSet, word: u128, size: usize) -> Option<&Row> {
-        self.indices[set as usize]
-            .get_or_init(|| Index::new(&self.rows, set))
-            .candidates(&self.rows, word as u32)
-            .iter()
-            .map(|&i| &self.rows[i as usize])
-            .find(|r| r.bits as usize <= size * 8 && r.fits(word))
+    /// Rows that `word` may belong to, in the order of the decoding rule.
+    fn candidates(&self, set: FeatureSet, word: u128) -> impl Iterator<Item = &Row> {
+        let index = self.indices[set as usize].get_or_init(|| Index::new(&self.rows, set));
+        index.candidates(&self.rows, word as u32).iter().map(|&i| &self.rows[i as usize])
+    }
+
+    /// The row of the instruction that begins with `word`, the longest if several fit.
+    pub(crate) fn find(&self, set: FeatureSet, word: u128) -> Option<&Row> {
+        self.candidates(set, word).find(|r| r.fits(word))
+    }
+
+    /// The shortest row that the first `size` bytes begin, but do not end.
+    pub(crate) fn begins(&self, set: FeatureSet, word: u128, size: usize) -> Option<&Row> {
+        let known = u128::MAX
+            .checked_shr(128 - 8 * size.min(16) as u32)
+            .unwrap_or(0);
+        self.candidates(set, word)
+            .filter(|r| usize::from(r.bits) > size * 8 && (word ^ r.value) & r.mask & known == 0)
+            .min_by_key(|r| r.bits)
     }
 }
 

@@ -14,6 +14,19 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::Read;
 
+/// A 16-bit operation on both halves of packed registers.
+fn packed2(a: u32, b: u32, f: impl Fn(u16, u16) -> u16) -> u32 {
+    pack(f(a as u16, b as u16), f((a >> 16) as u16, (b >> 16) as u16))
+}
+
+/// A 16-bit operation on both halves of packed registers.
+fn packed3(a: u32, b: u32, c: u32, f: impl Fn(u16, u16, u16) -> u16) -> u32 {
+    pack(
+        f(a as u16, b as u16, c as u16),
+        f((a >> 16) as u16, (b >> 16) as u16, (c >> 16) as u16),
+    )
+}
+
 /// Bits of the result and its width; width 1 is the lane's bit of a mask result.
 type Outcome = (u64, u32);
 

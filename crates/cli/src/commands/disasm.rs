@@ -18,7 +18,7 @@ rocjitsu disasm FILE.hsaco [--kernel KERNEL]
        rocjitsu disasm --target TARGET --hex WORDS [--set SET]...")]
 pub struct Args {
     /// Code object (.hsaco)
-    #[arg(required_unless_present = "hex", conflicts_with_all = ["hex", "target", "set"])]
+    #[arg(required_unless_present = "hex", conflicts_with_all = ["hex", "set"])]
     file: Option<PathBuf>,
     /// Only the code of this kernel
     #[arg(long, value_name = "KERNEL", requires = "file")]
@@ -30,7 +30,7 @@ pub struct Args {
     /// standard input
     #[arg(long, value_name = "WORDS", requires = "target")]
     hex: Option<String>,
-    /// Target of the instructions
+    /// Target of the instructions; of an offload bundle, the part for it
     #[arg(long, value_name = "TARGET")]
     target: Option<Target>,
     /// Feature the instructions are read with; may be given twice
@@ -55,7 +55,7 @@ enum Feature {
 pub fn run(args: &Args, out: &mut Output) -> Result<Status> {
     match (&args.file, &args.hex, args.target) {
         (Some(file), ..) => {
-            let object = info::read(file, args.run_as)?;
+            let object = info::read(file, args.target, args.run_as)?;
             match &args.kernel {
                 Some(name) => kernel(&object, object.kernel(name)?, out)?,
                 None => everything(&object, out)?,

@@ -3,8 +3,8 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
-use rocjitsu_gpu::code_object::{CodeObject, Kernel, LoadOptions, Setting};
+use anyhow::{Context, Result, anyhow, bail};
+use rocjitsu_gpu::code_object::{CodeObject, Kernel, LoadOptions, Setting, TargetId, bundle};
 use rocjitsu_isa::Target;
 use serde_json::{Value, json};
 
@@ -16,6 +16,9 @@ use crate::output::{DIM, HEAD, Output, styled};
 pub struct Args {
     /// Code object (.hsaco)
     file: PathBuf,
+    /// Of an offload bundle (as hipcc --genco makes them), the part for this target
+    #[arg(long, value_name = "TARGET")]
+    target: Option<Target>,
     /// Read it as code for this target, as `launch --run-as` does
     #[arg(long, value_name = "TARGET")]
     run_as: Option<Target>,
@@ -24,14 +27,49 @@ pub struct Args {
     json: bool,
 }
 
-/// Reads a code object from a file.
+/// Reads a code object from a file. Of an offload bundle, the part for `target` is taken, or the
+/// only part for a GPU.
 ///
 /// # Errors
 ///
 /// Names the file, and the part of it that is damaged.
-pub fn read(path: &Path, run_as: Option<Target>) -> Result<CodeObject> {
+pub fn read(path: &Path, target: Option<Target>, run_as: Option<Target>) -> Result<CodeObject> {
     let data = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-    CodeObject::parse(data, &LoadOptions { run_as }).with_context(|| path.display().to_string())
+    let of = || path.display().to_string();
+    let data = unbundle(data, target).with_context(of)?;
+    CodeObject::parse(data, &LoadOptions { run_as }).with_context(of)
+}
+
+fn unbundle(data: Vec<u8>, target: Option<Target>) -> Result<Vec<u8>> {
+    let Some(parts) = bundle::parts(&data)? else {
+        return Ok(data);
+    };
+    let mut found = Vec::new();
+    for part in &parts {
+        if let Some(id) = part.target_id() {
+            let id = TargetId::parse(id).map_err(|reason| anyhow!("offload bundle: {reason}"))?;
+            if target.is_none_or(|target| target.name() == id.processor) {
+                found.push((id.to_string(), part.data));
+            }
+        }
+    }
+    match found[..] {
+        [(_, data)] => Ok(data.to_vec()),
+        [] => {
+            let ids: Vec<&str> = parts.iter().map(|part| part.id).collect();
+            bail!(
+                "the offload bundle has no part for it, only {}",
+                ids.join(", ")
+            )
+        }
+        _ => {
+            let ids: Vec<&str> = found.iter().map(|(id, _)| id.as_str()).collect();
+            bail!(
+                "the offload bundle has parts for {}: choose one with --target",
+                ids.join(", ")
+            )
+        }
+    }
 }
 
 /// Prints what is in a code object.
@@ -40,7 +78,7 @@ pub fn read(path: &Path, run_as: Option<Target>) -> Result<CodeObject> {
 ///
 /// Those of reading and writing.
 pub fn run(args: &Args, out: &mut Output) -> Result<Status> {
-    let object = read(&args.file, args.run_as)?;
+    let object = read(&args.file, args.target, args.run_as)?;
     if args.json {
         out.json(&as_json(&args.file, &object))?;
     } else {

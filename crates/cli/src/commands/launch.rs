@@ -25,8 +25,8 @@ rocjitsu launch [OPTIONS] DESCRIPTION.json --target TARGET [--check]
 pub struct Args {
     /// Launch description (JSON) or code object (ELF); which one, the content says
     file: PathBuf,
-    /// With a description: the target to run it on
-    #[arg(long, value_name = "TARGET", help_heading = "With a description")]
+    /// The target to run a description on; of an offload bundle, the part to take
+    #[arg(long, value_name = "TARGET")]
     target: Option<Target>,
     /// Compare the outputs with the expected ones; status 1 if any differs
     #[arg(long, help_heading = "With a description")]
@@ -60,7 +60,7 @@ pub struct Args {
     #[arg(long, value_name = "N=FILE")]
     out: Vec<OutFile>,
     /// Print elements of an argument's buffer afterwards: N[:TYPE[:COUNT]], N from 0
-    #[arg(long, value_name = "N[:TYPE[:COUNT]]")]
+    #[arg(long, value_name = "N[:TYPE[:COUNT]]", conflicts_with = "json")]
     print: Vec<Print>,
     /// Run the code as this target: gfx1151 runs code for gfx1100
     #[arg(long, value_name = "TARGET")]
@@ -84,16 +84,10 @@ impl FromStr for Extents {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let mut extents = [1; 3];
-        let mut count = 0;
-        for part in text.split(',') {
-            let slot = extents.get_mut(count).ok_or("at most three extents")?;
-            *slot = part
-                .trim()
-                .parse()
-                .ok()
-                .filter(|&extent| extent > 0)
-                .ok_or_else(|| format!("`{part}` is no extent"))?;
-            count += 1;
+        for (axis, part) in text.split(',').enumerate() {
+            let slot = extents.get_mut(axis).ok_or("at most three extents")?;
+            let extent = part.trim().parse().ok().filter(|&extent| extent > 0);
+            *slot = extent.ok_or_else(|| format!("`{part}` is no extent"))?;
         }
         Ok(Extents(extents))
     }
@@ -161,37 +155,29 @@ impl FromStr for Print {
     }
 }
 
-/// A launch, and which buffer each argument of the command line points to.
-struct Prepared {
-    launch: Launch,
-    /// Buffer index by argument number.
-    buffers: Vec<Option<usize>>,
-}
-
 /// Runs the kernel and reports.
 ///
 /// # Errors
 ///
 /// Wrong usage, damaged files, faults of the execution, those of writing.
 pub fn run(args: &Args, out: &mut Output) -> Result<Status> {
-    let prepared = prepare(args)?;
-    let launch = &prepared.launch;
+    let launch = &prepare(args)?;
     // Files and prints are checked before the kernel runs, which may take long.
     let mut files = Vec::new();
     for file in &args.out {
         files.push((
-            prepared.buffer(file.argument, "--out")?,
+            buffer_of(launch, file.argument, "--out")?,
             file.path.as_path(),
         ));
     }
-    for (argument, index) in args.args.iter().zip(&prepared.buffers) {
+    for (argument, index) in args.args.iter().zip(&launch.arguments) {
         if let (Some(path), Some(index)) = (argument.out(), index) {
             files.push((*index, path));
         }
     }
     let mut prints = Vec::new();
     for print in &args.print {
-        prints.push((prepared.buffer(print.argument, "--print")?, print));
+        prints.push((buffer_of(launch, print.argument, "--print")?, print));
     }
     let host = args.gpu.resolve(launch.code.target())?;
     let report = execute(launch, &host, args.repeat, args.json)?;
@@ -225,26 +211,27 @@ fn usage(text: impl Into<String>) -> anyhow::Error {
     UsageError(text.into()).into()
 }
 
-fn prepare(args: &Args) -> Result<Prepared> {
-    if is_elf(&args.file)? {
+fn prepare(args: &Args) -> Result<Launch> {
+    if is_code_object(&args.file)? {
         from_code_object(args)
     } else {
         from_description(args)
     }
 }
 
-fn is_elf(path: &Path) -> Result<bool> {
+fn is_code_object(path: &Path) -> Result<bool> {
     let of = || format!("cannot read {}", path.display());
     let mut start = Vec::new();
+    const BUNDLE: &[u8] = b"__CLANG_OFFLOAD_BUNDLE__";
     std::fs::File::open(path)
         .with_context(of)?
-        .take(4)
+        .take(BUNDLE.len() as u64)
         .read_to_end(&mut start)
         .with_context(of)?;
-    Ok(start == b"\x7fELF")
+    Ok(start.starts_with(b"\x7fELF") || start.starts_with(b"CCOB") || start == BUNDLE)
 }
 
-fn from_description(args: &Args) -> Result<Prepared> {
+fn from_description(args: &Args) -> Result<Launch> {
     let code_object_only = [
         ("--kernel", args.kernel.is_some()),
         ("--grid", args.grid.is_some()),
@@ -265,25 +252,23 @@ fn from_description(args: &Args) -> Result<Prepared> {
         target,
         run_as: args.run_as,
     };
-    let launch = Launch::from_description(&args.file, selection)?;
-    let buffers = (0..launch.buffers.len()).map(Some).collect();
-    Ok(Prepared { launch, buffers })
+    Launch::from_description(&args.file, selection)
 }
 
-fn from_code_object(args: &Args) -> Result<Prepared> {
+fn from_code_object(args: &Args) -> Result<Launch> {
     if args.check {
         return Err(usage(
             "--check needs a description, which says what to expect",
         ));
     }
-    let code = info::read(&args.file, args.run_as)?;
+    let code = info::read(&args.file, args.target, args.run_as)?;
     if let Some(target) = args.target
-        && target != code.target()
+        && code.machine().target(None).ok() != Some(target)
     {
         return Err(usage(format!(
             "{} is code for {}, not {target}",
             args.file.display(),
-            code.target()
+            code.machine().processor
         )));
     }
     let kernel = match (&args.kernel, code.kernels()) {
@@ -301,13 +286,13 @@ fn from_code_object(args: &Args) -> Result<Prepared> {
     let Extents(grid) = args.grid.ok_or_else(|| missing("--grid"))?;
     let Extents(block) = args.block.ok_or_else(|| missing("--block"))?;
     let kernel = kernel.clone();
-    let (buffers, indices, kernarg) = bind(&kernel, &args.args)?;
+    let (buffers, arguments, kernarg) = bind(&kernel, &args.args)?;
     let stack = if kernel.descriptor.properties.uses_dynamic_stack {
         DYNAMIC_STACK_BYTES
     } else {
         0
     };
-    let launch = Launch {
+    Ok(Launch {
         name: args
             .file
             .file_stem()
@@ -323,26 +308,23 @@ fn from_code_object(args: &Args) -> Result<Prepared> {
         kernel,
         kernarg,
         buffers,
+        arguments,
         expected_instructions: None,
-    };
-    Ok(Prepared {
-        launch,
-        buffers: indices,
     })
 }
 
-impl Prepared {
-    /// The buffer that an argument points to.
-    fn buffer(&self, argument: usize, option: &str) -> Result<usize> {
-        match self.buffers.get(argument) {
-            Some(Some(index)) => Ok(*index),
-            Some(None) => Err(usage(format!(
-                "{option} {argument}: that argument is no buffer"
-            ))),
-            None => Err(usage(format!(
-                "{option} {argument}: there are {} arguments, numbered from 0",
-                self.buffers.len()
-            ))),
+/// The buffer that an argument points to.
+fn buffer_of(launch: &Launch, argument: usize, option: &str) -> Result<usize> {
+    match launch.arguments.get(argument) {
+        Some(Some(index)) => Ok(*index),
+        Some(None) => Err(usage(format!(
+            "{option} {argument}: that argument is no buffer"
+        ))),
+        None => {
+            let count = launch.arguments.len();
+            Err(usage(format!(
+                "{option} {argument}: there are {count} arguments, numbered from 0"
+            )))
         }
     }
 }

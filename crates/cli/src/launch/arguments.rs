@@ -9,7 +9,7 @@ use rocjitsu_gpu::code_object::Kernel;
 use super::Buffer;
 use super::description::Direction;
 use super::element::{ElementType, Number};
-use super::generate::Generator;
+use super::generate::{Generator, filled};
 use super::kernarg::{Field, FieldValue, Hidden, Kernarg};
 use super::npy::Array;
 
@@ -282,15 +282,10 @@ impl Argument {
 }
 
 fn content(element: ElementType, elements: usize, fill: Fill) -> Result<Vec<u8>> {
-    match fill {
-        Fill::Random(seed) => Ok(Generator::Bits { seed }.bytes(element, elements)?),
-        Fill::Value(value) => {
-            let mut one = Vec::new();
-            let fits = element.encode(value, &mut one);
-            fits.with_context(|| format!("{} does not hold {value}", element.name()))?;
-            Ok(one.repeat(elements))
-        }
-    }
+    Ok(match fill {
+        Fill::Random(seed) => Generator::Bits { seed }.bytes(element, elements)?,
+        Fill::Value(value) => filled(element, elements, value)?,
+    })
 }
 
 /// Buffers and kernarg segment of a kernel called with these arguments.

@@ -69,10 +69,15 @@ impl Launch {
             kernel.descriptor.wave_size
         );
         let mut buffers = Vec::new();
+        let mut arguments = Vec::new();
         for argument in &description.args {
-            if let ArgumentDescription::Buffer(argument) = argument {
-                buffers.push(buffer(argument, read)?);
-            }
+            arguments.push(match argument {
+                ArgumentDescription::Buffer(argument) => {
+                    buffers.push(buffer(argument, read)?);
+                    Some(buffers.len() - 1)
+                }
+                ArgumentDescription::Scalar(_) => None,
+            });
         }
         let kernarg = kernarg(description, target)?;
         kernarg.check()?;
@@ -93,6 +98,7 @@ impl Launch {
             private_bytes: target.private_bytes.max(stack),
             kernarg,
             buffers,
+            arguments,
             expected_instructions: exact.map(|estimate| estimate.wave_instructions),
         })
     }

@@ -71,6 +71,8 @@ pub enum GenerateError {
     },
     #[error("{listed} values are listed for {wanted} elements")]
     Length { listed: usize, wanted: usize },
+    #[error("{0} elements do not fit the host's memory")]
+    Memory(usize),
     #[error("`int` from {lo} to {hi} is empty")]
     Empty { lo: i64, hi: i64 },
 }
@@ -92,6 +94,41 @@ pub fn number(value: &serde_json::Number) -> Number {
     }
 }
 
+/// An empty vector with room for that many elements.
+fn room(element: ElementType, elements: usize) -> Result<Vec<u8>, GenerateError> {
+    let too_large = GenerateError::Memory(elements);
+    let Some(size) = elements.checked_mul(element.bytes()) else {
+        return Err(too_large);
+    };
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(size).map_err(|_| too_large)?;
+    Ok(bytes)
+}
+
+/// The bytes of `elements` times the same value.
+///
+/// # Errors
+///
+/// [`GenerateError::Range`] and [`GenerateError::Memory`].
+pub fn filled(
+    element: ElementType,
+    elements: usize,
+    value: Number,
+) -> Result<Vec<u8>, GenerateError> {
+    let mut bytes = room(element, elements)?;
+    let mut one = Vec::new();
+    let range = GenerateError::Range {
+        index: 0,
+        value,
+        element: element.name(),
+    };
+    element.encode(value, &mut one).ok_or(range)?;
+    for _ in 0..elements {
+        bytes.extend_from_slice(&one);
+    }
+    Ok(bytes)
+}
+
 impl Generator {
     /// The bytes of `elements` elements.
     ///
@@ -99,7 +136,7 @@ impl Generator {
     ///
     /// [`GenerateError`] for a value that the element type cannot hold or a list of another length.
     pub fn bytes(&self, element: ElementType, elements: usize) -> Result<Vec<u8>, GenerateError> {
-        let mut bytes = Vec::with_capacity(elements * element.bytes());
+        let mut bytes = room(element, elements)?;
         let mut put = |index: usize, value: Number| {
             element
                 .encode(value, &mut bytes)
@@ -111,10 +148,7 @@ impl Generator {
         };
         let z = |seed: &u64, index: usize| split_mix(*seed, index as u64);
         match self {
-            Generator::Fill { value } => {
-                let value = number(value);
-                (0..elements).try_for_each(|index| put(index, value))?;
-            }
+            Generator::Fill { value } => return filled(element, elements, number(value)),
             Generator::Uniform { seed, lo, hi } => {
                 let unit = 2f64.powi(-24);
                 for index in 0..elements {
@@ -152,8 +186,11 @@ impl Generator {
                     .try_for_each(|index| put(index, Number::Float(start + step * index as f64)))?;
             }
             Generator::Perm { seed } => {
-                let mut order: Vec<(u64, usize)> =
-                    (0..elements).map(|index| (z(seed, index), index)).collect();
+                let mut order: Vec<(u64, usize)> = Vec::new();
+                order
+                    .try_reserve_exact(elements)
+                    .map_err(|_| GenerateError::Memory(elements))?;
+                order.extend((0..elements).map(|index| (z(seed, index), index)));
                 order.sort_unstable();
                 for (index, (_, from)) in order.into_iter().enumerate() {
                     put(index, Number::Int(from as i128))?;
@@ -210,6 +247,11 @@ mod tests {
         let fill = Generator::Fill { value: 300.into() };
         let wide = fill.bytes(ElementType::U8, 1).unwrap_err().to_string();
         assert_eq!(wide, "element 0 would be 300, which u8 cannot hold");
+        let huge = list
+            .bytes(ElementType::F64, usize::MAX / 4)
+            .unwrap_err()
+            .to_string();
+        assert!(huge.contains("do not fit the host's memory"), "{huge}");
         let empty = Generator::Int {
             seed: 1,
             lo: 2,

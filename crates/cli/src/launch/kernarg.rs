@@ -8,6 +8,9 @@ pub const SHARED_BASE_HIGH: u32 = 0x0001_0000;
 /// The same for scratch.
 pub const PRIVATE_BASE_HIGH: u32 = 0x0002_0000;
 
+/// More than any compiler lets a kernel have, in bytes.
+const LARGEST_SEGMENT: usize = 1 << 20;
+
 /// What goes into a field.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FieldValue {
@@ -130,12 +133,18 @@ impl Facts {
 }
 
 impl Kernarg {
-    /// Checks that every field lies in the segment and fits its content.
+    /// Checks that the segment has a sensible size, and that every field lies in the segment and fits its content.
     ///
     /// # Errors
     ///
     /// Names the field by its offset.
     pub fn check(&self) -> Result<()> {
+        if self.bytes > LARGEST_SEGMENT {
+            bail!(
+                "a kernarg segment of {} bytes: at most {LARGEST_SEGMENT} are supported",
+                self.bytes
+            );
+        }
         for Field {
             offset,
             size,

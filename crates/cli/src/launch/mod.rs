@@ -41,6 +41,8 @@ pub struct Launch {
     pub kernarg: Kernarg,
     /// Buffers that arguments point to.
     pub buffers: Vec<Buffer>,
+    /// Which buffer each explicit argument points to, by the argument's number.
+    pub arguments: Vec<Option<usize>>,
     /// Instructions that the launch is known to execute, over all waves.
     pub expected_instructions: Option<u64>,
 }

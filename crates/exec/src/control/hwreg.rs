@@ -160,7 +160,11 @@ fn banks_from_mode(mode: u32) -> u32 {
 
 fn read_mode(cx: &Cx<'_, '_>) -> u32 {
     let value = cx.wave.mode & mode_bits(cx.unit.target);
-    if cx.unit.target == Target::Gfx1250 { value | banks_to_mode(cx.wave.decode_state) } else { value }
+    if cx.unit.target == Target::Gfx1250 {
+        value | banks_to_mode(cx.wave.decode_state)
+    } else {
+        value
+    }
 }
 
 fn set_mode(cx: &mut Cx<'_, '_>, record: &Record, mask: u32, value: u32) -> Flow {
@@ -198,7 +202,10 @@ fn read(cx: &Cx<'_, '_>, register: Register, number: usize) -> u32 {
         Register::Mode => read_mode(cx),
         Register::Status => {
             let scratch = flag(scratch, if cx.unit.target.is_cdna() { 28 } else { 29 });
-            common | u32::from(wave.scc) | scratch | flag(matches!(wave.waiting, Waiting::Barrier(_)), 12)
+            common
+                | u32::from(wave.scc)
+                | scratch
+                | flag(matches!(wave.waiting, Waiting::Barrier(_)), 12)
         }
         Register::WaveStatus => common | flag(wave.lanes == 64, 29),
         Register::StatePriv => {
@@ -214,10 +221,16 @@ fn read(cx: &Cx<'_, '_>, register: Register, number: usize) -> u32 {
         // shader engine 15:13, workgroup 19:16.
         Register::HwId => {
             let linear = group.linear as u32;
-            wave.index / 4 | (wave.index & 3) << 4 | (linear & 7) << 8 | (linear >> 3 & 3) << 13 | (linear & 0xf) << 16
+            wave.index / 4
+                | (wave.index & 3) << 4
+                | (linear & 7) << 8
+                | (linear >> 3 & 3) << 13
+                | (linear & 0xf) << 16
         }
         // RDNA4 manual 3.4.9: wave 4:0, SIMD 9:8, WGP 13:10.
-        Register::HwId1 => wave.index / 4 | (wave.index & 3) << 8 | (group.linear as u32 & 0xf) << 10,
+        Register::HwId1 => {
+            wave.index / 4 | (wave.index & 3) << 8 | (group.linear as u32 & 0xf) << 10
+        }
         // RDNA4 manual 3.4.9: micro engine 9:8 (1 is compute), workgroup 20:16.
         Register::HwId2 => 1 << 8 | (group.linear as u32 & 0x1f) << 16,
         // CDNA3 manual table 22: bits 20:12 are the size in units of 64 words.

@@ -42,10 +42,18 @@ fn highest(addresses: &Addresses, mask: u64) -> u32 {
 
 /// Loads lanes of `mask` to `rows`.
 #[inline(always)]
-pub fn load<D: Load>(lds: &[u8], rows: &Rows<*mut u32>, addresses: &Addresses, mask: u64, lanes: u32) {
+pub fn load<D: Load>(
+    lds: &[u8],
+    rows: &Rows<*mut u32>,
+    addresses: &Addresses,
+    mask: u64,
+    lanes: u32,
+) {
     if highest(addresses, mask) as usize + D::BYTES <= lds.len() {
         // SAFETY: the highest address, and so every one, has its bytes inside LDS; rows have all lanes.
-        let one = |lane: usize| unsafe { D::get(lds.as_ptr().add(addresses[lane] as usize), 4, rows, lane) };
+        let one = |lane: usize| unsafe {
+            D::get(lds.as_ptr().add(addresses[lane] as usize), 4, rows, lane)
+        };
         if mask == all_lanes(lanes) {
             (0..lanes as usize).for_each(one);
         } else {
@@ -62,7 +70,13 @@ pub fn load<D: Load>(lds: &[u8], rows: &Rows<*mut u32>, addresses: &Addresses, m
 
 /// Stores lanes of `mask` from `rows`, in ascending order.
 #[inline(always)]
-pub fn store<D: Store>(lds: &mut [u8], rows: &Rows<*const u32>, addresses: &Addresses, mask: u64, lanes: u32) {
+pub fn store<D: Store>(
+    lds: &mut [u8],
+    rows: &Rows<*const u32>,
+    addresses: &Addresses,
+    mask: u64,
+    lanes: u32,
+) {
     if highest(addresses, mask) as usize + D::BYTES <= lds.len() {
         let p = lds.as_mut_ptr();
         // SAFETY: as in `load`, for writing.
@@ -162,7 +176,13 @@ impl<D: Load> Body for LdsLoad<D> {
         let row = address_row(cx, record);
         let mask = cx.wave.exec();
         if let Some(first) = record.dst.vector() {
-            load_at::<D>(cx, &row[..cx.wave.lanes as usize], record.imm as u32, first, mask);
+            load_at::<D>(
+                cx,
+                &row[..cx.wave.lanes as usize],
+                record.imm as u32,
+                first,
+                mask,
+            );
         }
         Flow::Next
     }
@@ -197,7 +217,11 @@ impl<D: Store> Body for LdsStore2<D> {
     #[inline(always)]
     fn run(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
         let mask = cx.wave.exec();
-        let regs = (record.src[0].vector(), record.src[2].vector(), record.src[3].vector());
+        let regs = (
+            record.src[0].vector(),
+            record.src[2].vector(),
+            record.src[3].vector(),
+        );
         if let (Some(address), Some(first), Some(second)) = regs {
             store_at::<D>(cx, address, record.imm as u32, first, mask);
             store_at::<D>(cx, address, record.imm2 as u32, second, mask);

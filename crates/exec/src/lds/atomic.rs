@@ -24,7 +24,13 @@ fn place<T: Value>(lds: &mut [u8], address: u32) -> Option<&mut [u8]> {
 }
 
 #[cold]
-fn misaligned(cx: &mut Cx<'_, '_>, record: &Record, bytes: usize, address: u32, lane: usize) -> Flow {
+fn misaligned(
+    cx: &mut Cx<'_, '_>,
+    record: &Record,
+    bytes: usize,
+    address: u32,
+    lane: usize,
+) -> Flow {
     let what = format!("LDS atomic of {bytes} bytes at {address:#x} by lane {lane}: misaligned");
     cx.fault(record, Cause::Illegal { what })
 }
@@ -32,8 +38,13 @@ fn misaligned(cx: &mut Cx<'_, '_>, record: &Record, bytes: usize, address: u32, 
 /// Replaces a value; returns the old one.
 #[inline(always)]
 pub fn update<T: Value>(lds: &mut [u8], address: u32, f: impl FnOnce(T) -> T) -> T {
-    let Some(at) = place::<T>(lds, address) else { return T::default() };
-    let word = |j: usize| at.get(4 * j..4 * j + 4).map_or(0, |b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]));
+    let Some(at) = place::<T>(lds, address) else {
+        return T::default();
+    };
+    let word = |j: usize| {
+        at.get(4 * j..4 * j + 4)
+            .map_or(0, |b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]))
+    };
     let old = T::from_words(word(0), word(1));
     for (part, word) in at.chunks_exact_mut(4).zip(f(old).words()) {
         part.copy_from_slice(&word.to_le_bytes());
@@ -43,16 +54,25 @@ pub fn update<T: Value>(lds: &mut [u8], address: u32, f: impl FnOnce(T) -> T) ->
 
 /// Executes lanes of `mask`.
 #[inline(always)]
-pub fn lanes<O: Rmw>(cx: &mut Cx<'_, '_>, record: &Record, addresses: &Addresses, mask: u64) -> Flow {
+pub fn lanes<O: Rmw>(
+    cx: &mut Cx<'_, '_>,
+    record: &Record,
+    addresses: &Addresses,
+    mask: u64,
+) -> Flow {
     let first = record.src[2].vector().unwrap_or(0);
-    let second = record.src[3].vector().unwrap_or(first + O::T::BYTES as u32 / 4);
+    let second = record.src[3]
+        .vector()
+        .unwrap_or(first + O::T::BYTES as u32 / 4);
     for lane in (0..LANES).filter(|l| mask >> l & 1 != 0) {
         let at = addresses[lane];
         if at as usize % O::T::BYTES != 0 {
             return misaligned(cx, record, O::T::BYTES, at, lane);
         }
         let (a, b) = data::<O>(cx, first, second, lane);
-        let old = update::<O::T>(&mut cx.group.lds, at, |old| O::apply(old, a, b, record.mem.flush));
+        let old = update::<O::T>(&mut cx.group.lds, at, |old| {
+            O::apply(old, a, b, record.mem.flush)
+        });
         give_back(cx, record, lane, old);
     }
     Flow::Next
@@ -61,7 +81,9 @@ pub fn lanes<O: Rmw>(cx: &mut Cx<'_, '_>, record: &Record, addresses: &Addresses
 impl<O: Rmw> Body for LdsAtomic<O> {
     #[inline(always)]
     fn run(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
-        let Some(address) = record.src[0].vector() else { return Flow::Next };
+        let Some(address) = record.src[0].vector() else {
+            return Flow::Next;
+        };
         let addresses = access::addresses(cx.wave.v.read(address), record.imm as u32);
         let mask = cx.wave.exec();
         lanes::<O>(cx, record, &addresses, mask)
@@ -71,8 +93,15 @@ impl<O: Rmw> Body for LdsAtomic<O> {
 impl<O: Rmw> Body for LdsAtomic2<O> {
     #[inline(always)]
     fn run(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
-        let regs = (record.src[0].vector(), record.src[2].vector(), record.src[3].vector(), record.dst.vector());
-        let (Some(address), Some(first), Some(second), Some(dst)) = regs else { return Flow::Next };
+        let regs = (
+            record.src[0].vector(),
+            record.src[2].vector(),
+            record.src[3].vector(),
+            record.dst.vector(),
+        );
+        let (Some(address), Some(first), Some(second), Some(dst)) = regs else {
+            return Flow::Next;
+        };
         let base = access::addresses(cx.wave.v.read(address), 0);
         let mask = cx.wave.exec();
         let words = O::T::BYTES as u32 / 4;
@@ -85,7 +114,9 @@ impl<O: Rmw> Body for LdsAtomic2<O> {
                 if at as usize % O::T::BYTES != 0 {
                     return misaligned(cx, record, O::T::BYTES, at, lane);
                 }
-                let old = update::<O::T>(&mut cx.group.lds, at, |old| O::apply(old, value, value, record.mem.flush));
+                let old = update::<O::T>(&mut cx.group.lds, at, |old| {
+                    O::apply(old, value, value, record.mem.flush)
+                });
                 for (j, &word) in old.words()[..words as usize].iter().enumerate() {
                     cx.wave.v.write(to + j as u32, &mut cx.unit.pool)[lane] = word;
                 }

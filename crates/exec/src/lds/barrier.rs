@@ -13,12 +13,20 @@ const WIDTH: u32 = 29;
 
 /// Arrives `update` times at the barrier at `address`; returns what it held.
 pub fn arrive(lds: &mut [u8], address: u32, update: u32) -> u64 {
-    let old = u64::from_le_bytes(access::read(lds, address, 8)[..8].try_into().unwrap_or_default());
+    let old = u64::from_le_bytes(
+        access::read(lds, address, 8)[..8]
+            .try_into()
+            .unwrap_or_default(),
+    );
     let state = (old as u32).wrapping_sub(update);
     // The count borrows from the phase when it runs below zero; then it starts again from the initial count.
     let borrowed = (old as u32) >> WIDTH != state >> WIDTH;
     let init = (old >> 32) as u32 & 0xffff;
-    let new = if borrowed { state >> WIDTH << WIDTH | init } else { state };
+    let new = if borrowed {
+        state >> WIDTH << WIDTH | init
+    } else {
+        state
+    };
     access::write(lds, address, &new.to_le_bytes());
     old
 }
@@ -28,7 +36,9 @@ pub fn run(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
     let exec = cx.wave.exec();
     let at = access::addresses(cx.wave.v.read(register(record.src[0])), record.imm as u32);
     for lane in (0..LANES).filter(|l| exec >> l & 1 != 0) {
-        let update = record.src[2].vector().map_or(1, |r| cx.wave.v.read(r)[lane]);
+        let update = record.src[2]
+            .vector()
+            .map_or(1, |r| cx.wave.v.read(r)[lane]);
         let old = arrive(&mut cx.group.lds, at[lane], update);
         if let Some(dst) = record.dst.vector() {
             cx.wave.v.write(dst, &mut cx.unit.pool)[lane] = old as u32;

@@ -13,7 +13,11 @@ type Row = [u32; LANES];
 pub fn lower(name: &str, record: &mut Record, lowering: &Lowering) -> Option<Handler> {
     // Lanes that an index reaches: the wave's, but only its own half in a wave of 64 on gfx11 (LLVM:
     // `supportsWaveWideBPERMUTE`). Scaled by 4, since indices are byte addresses.
-    let lanes = if lowering.target.generation() == 11 { 32 } else { lowering.lanes() };
+    let lanes = if lowering.target.generation() == 11 {
+        32
+    } else {
+        lowering.lanes()
+    };
     record.imm2 = i64::from(lanes - 1);
     Some(match name {
         "bpermute_b32" => |cx, r| bpermute(cx, r, false),
@@ -49,7 +53,10 @@ fn other(record: &Record, index: u32, lane: usize) -> usize {
 /// Each lane reads the lane that its index names; disabled lanes read as zero unless `all`.
 fn bpermute(cx: &mut Cx<'_, '_>, record: &Record, all: bool) -> Flow {
     let exec = if all { !0 } else { cx.wave.exec() };
-    let (index, data) = (copy(cx, register(record.src[0])), copy(cx, register(record.src[2])));
+    let (index, data) = (
+        copy(cx, register(record.src[0])),
+        copy(cx, register(record.src[2])),
+    );
     let mut out = [0; LANES];
     for (lane, o) in out.iter_mut().enumerate() {
         let from = other(record, index[lane], lane);
@@ -61,9 +68,14 @@ fn bpermute(cx: &mut Cx<'_, '_>, record: &Record, all: bool) -> Flow {
 
 /// Each active lane writes to the lane that its index names; the highest wins, others get zero.
 fn permute(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
-    let (index, data) = (copy(cx, register(record.src[0])), copy(cx, register(record.src[2])));
+    let (index, data) = (
+        copy(cx, register(record.src[0])),
+        copy(cx, register(record.src[2])),
+    );
     let mut out = [0; LANES];
-    for_lanes(cx.wave.exec(), |lane| out[other(record, index[lane], lane)] = data[lane]);
+    for_lanes(cx.wave.exec(), |lane| {
+        out[other(record, index[lane], lane)] = data[lane]
+    });
     write_active(cx, record, &out);
     Flow::Next
 }
@@ -77,7 +89,11 @@ pub fn swizzled(offset: u32, i: u32) -> u32 {
         reversed >> mask.count_ones() | i & mask | i & 32
     } else if offset >= 0xc000 {
         let (rotate, mask) = (offset >> 5 & 31, offset & 31);
-        let rotate = if offset >> 10 & 1 != 0 { rotate.wrapping_neg() } else { rotate };
+        let rotate = if offset >> 10 & 1 != 0 {
+            rotate.wrapping_neg()
+        } else {
+            rotate
+        };
         i & mask | i.wrapping_add(rotate) & !mask & 31 | i & 32
     } else if offset >> 15 != 0 {
         i & !3 | offset >> (2 * (i & 3)) & 3
@@ -112,13 +128,13 @@ mod tests {
     #[test]
     fn swizzles_as_the_manual_shows() {
         let fft = [
-            1, 0x11, 9, 0x19, 5, 0x15, 0xd, 0x1d, 3, 0x13, 0xb, 0x1b, 7, 0x17, 0xf, 0x1f, 2, 0x12, 0xa, 0x1a, 6, 0x16,
-            0xe, 0x1e, 4, 0x14, 0xc, 0x1c, 8, 0x18, 0x10, 0x20,
+            1, 0x11, 9, 0x19, 5, 0x15, 0xd, 0x1d, 3, 0x13, 0xb, 0x1b, 7, 0x17, 0xf, 0x1f, 2, 0x12,
+            0xa, 0x1a, 6, 0x16, 0xe, 0x1e, 4, 0x14, 0xc, 0x1c, 8, 0x18, 0x10, 0x20,
         ];
         assert_eq!(pattern(0xe000), fft);
         let fft10 = [
-            1, 9, 5, 0xd, 3, 0xb, 7, 0xf, 2, 0xa, 6, 0xe, 4, 0xc, 8, 0x10, 0x11, 0x19, 0x15, 0x1d, 0x13, 0x1b, 0x17,
-            0x1f, 0x12, 0x1a, 0x16, 0x1e, 0x14, 0x1c, 0x18, 0x20,
+            1, 9, 5, 0xd, 3, 0xb, 7, 0xf, 2, 0xa, 6, 0xe, 4, 0xc, 8, 0x10, 0x11, 0x19, 0x15, 0x1d,
+            0x13, 0x1b, 0x17, 0x1f, 0x12, 0x1a, 0x16, 0x1e, 0x14, 0x1c, 0x18, 0x20,
         ];
         assert_eq!(pattern(0xe010), fft10);
         assert_eq!(pattern(0xe01f), (1..=32).collect::<Vec<_>>());
@@ -126,7 +142,15 @@ mod tests {
         assert_eq!(pattern(0xc020), left);
         let right: Vec<u32> = [32].into_iter().chain(1..=31).collect();
         assert_eq!(pattern(0xc420), right);
-        let left1: Vec<u32> = (0..32).map(|i| if i % 2 == 0 { i + 1 } else { (i + 2) % 32 + if i == 31 { 1 } else { 0 } }).collect();
+        let left1: Vec<u32> = (0..32)
+            .map(|i| {
+                if i % 2 == 0 {
+                    i + 1
+                } else {
+                    (i + 2) % 32 + if i == 31 { 1 } else { 0 }
+                }
+            })
+            .collect();
         assert_eq!(pattern(0xc021)[..6], [1, 4, 3, 6, 5, 8]);
         assert_eq!(left1.len(), 32);
         assert_eq!(pattern(0xc421)[..6], [0x1f, 2, 1, 4, 3, 6]);

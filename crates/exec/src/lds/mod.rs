@@ -37,7 +37,10 @@ pub fn lower(inst: &Inst, pc: u64, lowering: &mut Lowering) -> Option<Record> {
     if name == "nop" {
         return Some(record);
     }
-    if matches!(name, "atomic_async_barrier_arrive_b64" | "atomic_barrier_arrive_rtn_b64") {
+    if matches!(
+        name,
+        "atomic_async_barrier_arrive_b64" | "atomic_barrier_arrive_rtn_b64"
+    ) {
         record.run = barrier::run;
         return Some(record);
     }
@@ -46,7 +49,9 @@ pub fn lower(inst: &Inst, pc: u64, lowering: &mut Lowering) -> Option<Record> {
         return Some(record);
     }
     let tile = name.strip_prefix("read_").or(name.strip_prefix("load_"));
-    if let Some(handler) = tile.and_then(|tile| crate::vmem::transpose::prepare(&mut record, tile, true)) {
+    if let Some(handler) =
+        tile.and_then(|tile| crate::vmem::transpose::prepare(&mut record, tile, true))
+    {
         record.run = handler;
         return Some(record);
     }
@@ -57,16 +62,28 @@ pub fn lower(inst: &Inst, pc: u64, lowering: &mut Lowering) -> Option<Record> {
         record.run = match two.kind {
             Kind::Load => by_load!(datum, backend, LdsLoad2),
             Kind::Store => by_store!(datum, backend, LdsStore2),
-            Kind::Exchange if two.words == 1 => body::handler::<atomic::LdsAtomic2<crate::vmem::rmw::Swap32>>(backend),
-            Kind::Exchange => body::handler::<atomic::LdsAtomic2<crate::vmem::rmw::Swap64>>(backend),
+            Kind::Exchange if two.words == 1 => {
+                body::handler::<atomic::LdsAtomic2<crate::vmem::rmw::Swap32>>(backend)
+            }
+            Kind::Exchange => {
+                body::handler::<atomic::LdsAtomic2<crate::vmem::rmw::Swap64>>(backend)
+            }
         };
         return Some(record);
     }
-    if let Some(datum) = name.strip_prefix("read_").or(name.strip_prefix("load_")).and_then(Datum::of_load) {
-        record.run = by_load!(datum, backend, LdsLoad);
+    if let Some(datum) = name
+        .strip_prefix("read_")
+        .or(name.strip_prefix("load_"))
+        .and_then(Datum::of_load)
+    {
+        record.run = by_load!(datum.on(lowering.target), backend, LdsLoad);
         return Some(record);
     }
-    if let Some(datum) = name.strip_prefix("write_").or(name.strip_prefix("store_")).and_then(Datum::of_store) {
+    if let Some(datum) = name
+        .strip_prefix("write_")
+        .or(name.strip_prefix("store_"))
+        .and_then(Datum::of_store)
+    {
         record.run = by_store!(datum, backend, LdsStore);
         return Some(record);
     }
@@ -100,16 +117,30 @@ struct TwoAddresses {
 
 /// What an instruction with two addresses does, by its name.
 fn two_addresses(name: &str) -> Option<TwoAddresses> {
-    let (kind, rest) = if let Some(r) = name.strip_prefix("read2").or(name.strip_prefix("load_2addr")) {
+    let (kind, rest) = if let Some(r) = name
+        .strip_prefix("read2")
+        .or(name.strip_prefix("load_2addr"))
+    {
         (Kind::Load, r)
-    } else if let Some(r) = name.strip_prefix("write2").or(name.strip_prefix("store_2addr")) {
+    } else if let Some(r) = name
+        .strip_prefix("write2")
+        .or(name.strip_prefix("store_2addr"))
+    {
         (Kind::Store, r)
     } else {
-        (Kind::Exchange, name.strip_prefix("wrxchg2").or(name.strip_prefix("storexchg_2addr"))?)
+        (
+            Kind::Exchange,
+            name.strip_prefix("wrxchg2")
+                .or(name.strip_prefix("storexchg_2addr"))?,
+        )
     };
     let words = if rest.ends_with("b64") { 2 } else { 1 };
     let wide = rest.starts_with("st64") || rest.starts_with("_stride64");
-    Some(TwoAddresses { kind, words, unit: u32::from(words) * 4 * if wide { 64 } else { 1 } })
+    Some(TwoAddresses {
+        kind,
+        words,
+        unit: u32::from(words) * 4 * if wide { 64 } else { 1 },
+    })
 }
 
 /// Denormals in float atomics on LDS (manuals: "Float Memory Atomics"): MODE.FP_DENORM of the operand's
@@ -119,9 +150,17 @@ fn lds_flush(name: &str, target: Target, float_mode: u32) -> Flush {
     let (input, output) = (denormals & 1 == 0, denormals & 2 == 0);
     match name {
         "add_f64" => Flush::default(),
-        "add_f32" | "pk_add_f16" | "pk_add_bf16" => Flush { input, output, selected: false },
+        "add_f32" | "pk_add_f16" | "pk_add_bf16" => Flush {
+            input,
+            output,
+            selected: false,
+        },
         // CDNA5 flushes the sources first and gives the flushed one; before, the one chosen is kept as it was.
-        _ => Flush { input, output: false, selected: target.generation() >= 12 },
+        _ => Flush {
+            input,
+            output: false,
+            selected: target.generation() >= 12,
+        },
     }
 }
 

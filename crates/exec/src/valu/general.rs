@@ -74,7 +74,7 @@ fn source(cx: &mut Cx<'_, '_>, operand: Operand, kind: Kind, slot: usize, shift:
     if let Operand::Vector(r) = operand {
         let r = u32::from(r);
         if kind == Kind::PkF32 {
-            let (lo, hi) = (cx.wave.v.read_ptr(r + (shift & 1)), cx.wave.v.read_ptr(r + (shift >> 1)));
+            let (lo, hi) = (cx.wave.v.read_ptr(r + (shift & 1)), cx.wave.v.read_ptr(r + (shift >> 1 & 1)));
             return Src { lo, hi, step: 16, shift: 0 };
         }
         let lo = cx.wave.v.read_ptr(r);

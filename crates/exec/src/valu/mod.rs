@@ -316,25 +316,16 @@ fn assemble(
         || details.source.iter().any(|s| s.changes());
 
     let mut kernel: Kernel = set.get(lowering.backend);
-    if lowering.state.float_mode() & 0xf != 0 || record.aux.fp16_ovfl() {
-        if let Some(modal) = set.modal {
-            kernel = modal;
-        }
+    if (lowering.state.float_mode() & 0xf != 0 || record.aux.fp16_ovfl())
+        && let Some(modal) = set.modal
+    {
+        kernel = modal;
     }
     record.kernel = kernel;
-    let words =
-        |k: &Kind| matches!(k, Kind::B32 | Kind::F32 | Kind::PkB16 | Kind::PkF16 | Kind::PkBf16 | Kind::Mixed);
-    let simple = !details.prepare
-        && !details.finish
-        && !details.takes_mask
-        && !details.gives_mask
-        && words(&details.out)
-        && details.inputs.iter().flatten().all(words)
-        && record.imm == 0
-        && matches!(record.dst, Operand::Vector(_));
-    if simple && let Some(fast) = fast_operands(&record, slot, lowering.lanes()) {
+    let plain = !details.prepare && !details.finish && !details.to_exec && record.imm == 0;
+    if plain && let Some((fast, step)) = fast_operands(&record, &details, slot, lowering.lanes()) {
         record.fast = fast;
-        record.step = Step::Fast;
+        record.step = step;
     }
     record.valu = Some(Box::new(details));
     Some(record)
@@ -363,17 +354,51 @@ fn flushing(details: &mut Details, lowering: &Lowering) {
     details.flush_out = bits(details.out).is_some_and(|b| b & 2 == 0);
 }
 
-/// The operands of a plain 32-bit operation for the run loop, unless one of them has to be computed.
-fn fast_operands(record: &Record, count: usize, lanes: u32) -> Option<Fast> {
-    let mut fast = Fast { count: count as u8, ..Fast::default() };
-    fast.dst = VectorRegisters::slot(lanes, record.dst.vector()?);
-    for (to, from) in fast.src.iter_mut().zip(&record.src[..count]) {
-        *to = match *from {
-            Operand::Vector(r) => FastSource::Vector(VectorRegisters::slot(lanes, u32::from(r))),
-            Operand::Scalar(n) => FastSource::Scalar(n),
-            Operand::Const(k) => FastSource::Const(k as u32),
-            Operand::Special(_) | Operand::None => return None,
+/// The operands of an operation without modifiers for the run loop, unless one of them has to be computed.
+fn fast_operands(record: &Record, details: &Details, count: usize, lanes: u32) -> Option<(Fast, Step)> {
+    let narrow = |k: Kind| {
+        matches!(k, Kind::B32 | Kind::F32 | Kind::PkB16 | Kind::PkF16 | Kind::PkBf16 | Kind::Mixed)
+    };
+    let wide = |k: Kind| matches!(k, Kind::B64 | Kind::F64);
+    let mut fast = Fast { count: count as u8, mask_out: Fast::NO_MASK, ..Fast::default() };
+    let mut any_wide = false;
+    for (slot, &operand) in record.src[..count].iter().enumerate() {
+        let kind = details.inputs[slot]?;
+        if !narrow(kind) && !wide(kind) {
+            return None;
+        }
+        any_wide |= wide(kind);
+        let part = |high: bool| match operand {
+            Operand::Vector(r) => {
+                Some(FastSource::Vector(VectorRegisters::slot(lanes, u32::from(r) + u32::from(high))))
+            }
+            Operand::Scalar(n) => Some(FastSource::Scalar(n + u8::from(high))),
+            Operand::Const(k) => Some(FastSource::Const(if high { (k >> 32) as u32 } else { k as u32 })),
+            Operand::Special(_) | Operand::None => None,
         };
+        fast.src[slot] = part(false)?;
+        fast.hi[slot] = part(wide(kind))?;
     }
-    Some(fast)
+    if details.out != Kind::Mask {
+        if !narrow(details.out) && !wide(details.out) {
+            return None;
+        }
+        any_wide |= wide(details.out);
+        let first = record.dst.vector()?;
+        fast.has_dst = true;
+        fast.dst = VectorRegisters::slot(lanes, first);
+        fast.dst_hi = VectorRegisters::slot(lanes, first + u32::from(wide(details.out)));
+    }
+    if details.takes_mask {
+        fast.mask = record.mask.scalar()? as u8;
+    }
+    if details.gives_mask {
+        fast.mask_out = record.dst2.scalar()? as u8;
+    }
+    let step = match (any_wide, details.takes_mask || details.gives_mask || !fast.has_dst) {
+        (true, _) => Step::FastWide,
+        (false, true) => Step::FastMask,
+        (false, false) => Step::Fast,
+    };
+    Some((fast, step))
 }

@@ -80,7 +80,8 @@ pub fn contiguous(cx: &Cx<'_, '_>, record: &Record, bytes: u32) -> Option<u64> {
                 return None;
             }
             // A run that passes 2^31 is no run for signed offsets.
-            let signed = record.mem.signed && low[0].wrapping_add(step * cx.wave.lanes) > i32::MAX as u32;
+            let signed =
+                record.mem.signed && low[0].wrapping_add(step * cx.wave.lanes) > i32::MAX as u32;
             let offset = u64::from(low[0]) * u64::from(record.mem.scale);
             (!signed).then(|| scalar_base(cx, record).wrapping_add(offset))
         }
@@ -157,5 +158,15 @@ pub fn fault(
 ) -> Flow {
     let near = cx.unit.memory.near(address);
     let (bytes, lane) = (bytes as u32, lane as u32);
-    cx.fault(record, Cause::Memory { access, bytes, address, lane, kind, near })
+    cx.fault(
+        record,
+        Cause::Memory {
+            access,
+            bytes,
+            address,
+            lane,
+            kind,
+            near,
+        },
+    )
 }

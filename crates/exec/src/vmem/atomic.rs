@@ -21,7 +21,14 @@ pub struct MemoryAtomic<O>(PhantomData<O>);
 pub fn data<O: Rmw>(cx: &Cx<'_, '_>, first: u32, second: u32, lane: usize) -> (O::T, O::T) {
     let word = |r: u32| cx.wave.v.read(r)[lane];
     let value = |r: u32| O::T::from_words(word(r), if O::T::BYTES == 8 { word(r + 1) } else { 0 });
-    (value(first), if O::TWO { value(second) } else { O::T::default() })
+    (
+        value(first),
+        if O::TWO {
+            value(second)
+        } else {
+            O::T::default()
+        },
+    )
 }
 
 /// Writes the value that a lane's atomic found.
@@ -37,7 +44,12 @@ pub fn give_back<T: Value>(cx: &mut Cx<'_, '_>, record: &Record, lane: usize, ol
 
 /// Executes the lanes of `mask` on global addresses, in ascending order.
 #[inline(always)]
-pub fn global<O: Rmw>(cx: &mut Cx<'_, '_>, record: &Record, addresses: &Addresses, mask: u64) -> Flow {
+pub fn global<O: Rmw>(
+    cx: &mut Cx<'_, '_>,
+    record: &Record,
+    addresses: &Addresses,
+    mask: u64,
+) -> Flow {
     let bytes = O::T::BYTES;
     let first = record.src[2].vector().unwrap_or(0);
     let second = record.src[3].vector().unwrap_or(first + bytes as u32 / 4);
@@ -48,7 +60,9 @@ pub fn global<O: Rmw>(cx: &mut Cx<'_, '_>, record: &Record, addresses: &Addresse
         }
         let p = match cx.unit.memory.locate(at, bytes as u64, true) {
             Ok(p) if p as usize % bytes == 0 => p,
-            Ok(_) => return address::fault(cx, record, "atomic", bytes, at, lane, FaultKind::Misaligned),
+            Ok(_) => {
+                return address::fault(cx, record, "atomic", bytes, at, lane, FaultKind::Misaligned);
+            }
             Err(kind) => return address::fault(cx, record, "atomic", bytes, at, lane, kind),
         };
         let (a, b) = data::<O>(cx, first, second, lane);
@@ -79,7 +93,8 @@ impl<O: Rmw> Body for MemoryAtomic<O> {
             let size = cx.wave.scratch_size;
             let mut outside = None;
             for_lanes(found.scratch, |lane| {
-                addresses[lane] = base.wrapping_add(scratch::place(words[lane], lane, lanes) as u64);
+                addresses[lane] =
+                    base.wrapping_add(scratch::place(words[lane], lane, lanes) as u64);
                 if u64::from(words[lane]) + 4 > u64::from(size) {
                     outside.get_or_insert(lane);
                 }

@@ -38,7 +38,9 @@ mod x86 {
     }
 
     pub fn avx512<B: Body>(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
-        #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt,avx512f,avx512bw,avx512cd,avx512dq,avx512vl")]
+        #[target_feature(
+            enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt,avx512f,avx512bw,avx512cd,avx512dq,avx512vl"
+        )]
         fn inner<B: Body>(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
             B::run(cx, record)
         }

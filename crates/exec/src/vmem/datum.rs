@@ -1,6 +1,8 @@
 //! What one lane of a load or store moves, and how memory becomes registers and back.
 //! Rows are the registers of all lanes; a lane's word is `row[lane]`.
 
+use rocjitsu_isa::Target;
+
 use crate::wave::Cx;
 
 /// Shape of one lane's data.
@@ -28,6 +30,14 @@ pub enum Datum {
     HighI8,
     /// 16 bits to or from the high half.
     High16,
+    /// [`Datum::LowI8`], and zero to the high half.
+    OnlyLowI8,
+    /// [`Datum::HighU8`], and zero to the low half.
+    OnlyHighU8,
+    /// [`Datum::HighI8`], and zero to the low half.
+    OnlyHighI8,
+    /// [`Datum::High16`], and zero to the low half.
+    OnlyHigh16,
 }
 
 impl Datum {
@@ -35,8 +45,28 @@ impl Datum {
     pub fn bytes(self) -> u32 {
         match self {
             Datum::Words(n) => 4 * u32::from(n),
-            Datum::U8 | Datum::I8 | Datum::LowU8 | Datum::LowI8 | Datum::HighU8 | Datum::HighI8 => 1,
-            Datum::U16 | Datum::I16 | Datum::Low16 | Datum::High16 => 2,
+            Datum::U8 | Datum::I8 | Datum::LowU8 | Datum::LowI8 | Datum::HighU8 | Datum::HighI8 => {
+                1
+            }
+            Datum::OnlyLowI8 | Datum::OnlyHighU8 | Datum::OnlyHighI8 => 1,
+            Datum::U16 | Datum::I16 | Datum::Low16 | Datum::High16 | Datum::OnlyHigh16 => 2,
+        }
+    }
+
+    /// The shape on a target: where registers have ECC, a load of half a register writes zero to the other
+    /// half (CDNA3 manual 9.1.6, CDNA5 manual 13.1; LLVM: `d16PreservesUnusedBits`). All CDNA chips have it.
+    pub fn on(self, target: Target) -> Datum {
+        if !target.is_cdna() && target != Target::Gfx1250 {
+            return self;
+        }
+        match self {
+            Datum::LowU8 => Datum::U8,
+            Datum::Low16 => Datum::U16,
+            Datum::LowI8 => Datum::OnlyLowI8,
+            Datum::HighU8 => Datum::OnlyHighU8,
+            Datum::HighI8 => Datum::OnlyHighI8,
+            Datum::High16 => Datum::OnlyHigh16,
+            other => other,
         }
     }
 
@@ -116,7 +146,10 @@ impl<const N: usize> Load for Words<N> {
     unsafe fn get(p: *const u8, stride: usize, rows: &Rows<*mut u32>, lane: usize) {
         for (j, row) in rows[..N].iter().enumerate() {
             // SAFETY: the caller's promise.
-            unsafe { row.add(lane).write(p.add(j * stride).cast::<u32>().read_unaligned()) };
+            unsafe {
+                row.add(lane)
+                    .write(p.add(j * stride).cast::<u32>().read_unaligned())
+            };
         }
     }
 }
@@ -128,7 +161,11 @@ impl<const N: usize> Store for Words<N> {
     unsafe fn put(p: *mut u8, stride: usize, rows: &Rows<*const u32>, lane: usize) {
         for (j, row) in rows[..N].iter().enumerate() {
             // SAFETY: the caller's promise.
-            unsafe { p.add(j * stride).cast::<u32>().write_unaligned(row.add(lane).read()) };
+            unsafe {
+                p.add(j * stride)
+                    .cast::<u32>()
+                    .write_unaligned(row.add(lane).read())
+            };
         }
     }
 }
@@ -187,13 +224,21 @@ parts! {
     HighI8: i8, |raw, old| old & 0xffff | u32::from(raw as u16) << 16, |word| word >> 16;
     /// [`Datum::High16`].
     High16: u16, |raw, old| old & 0xffff | u32::from(raw) << 16, |word| word >> 16;
+    /// [`Datum::OnlyLowI8`].
+    OnlyLowI8: i8, |raw, _old| u32::from(raw as u16), |word| word;
+    /// [`Datum::OnlyHighU8`].
+    OnlyHighU8: u8, |raw, _old| u32::from(raw) << 16, |word| word >> 16;
+    /// [`Datum::OnlyHighI8`].
+    OnlyHighI8: i8, |raw, _old| u32::from(raw as u16) << 16, |word| word >> 16;
+    /// [`Datum::OnlyHigh16`].
+    OnlyHigh16: u16, |raw, _old| u32::from(raw) << 16, |word| word >> 16;
 }
 
 /// The handler of a body that is generic over a load's shape.
 macro_rules! by_load {
     ($datum:expr, $backend:expr, $body:ident) => {{
-        use $crate::vmem::datum::*;
         use $crate::vmem::body::handler;
+        use $crate::vmem::datum::*;
         match $datum {
             Datum::Words(2) => handler::<$body<Words<2>>>($backend),
             Datum::Words(3) => handler::<$body<Words<3>>>($backend),
@@ -209,6 +254,10 @@ macro_rules! by_load {
             Datum::HighU8 => handler::<$body<HighU8>>($backend),
             Datum::HighI8 => handler::<$body<HighI8>>($backend),
             Datum::High16 => handler::<$body<High16>>($backend),
+            Datum::OnlyLowI8 => handler::<$body<OnlyLowI8>>($backend),
+            Datum::OnlyHighU8 => handler::<$body<OnlyHighU8>>($backend),
+            Datum::OnlyHighI8 => handler::<$body<OnlyHighI8>>($backend),
+            Datum::OnlyHigh16 => handler::<$body<OnlyHigh16>>($backend),
         }
     }};
 }
@@ -216,17 +265,21 @@ macro_rules! by_load {
 /// The handler of a body that is generic over a store's shape.
 macro_rules! by_store {
     ($datum:expr, $backend:expr, $body:ident) => {{
-        use $crate::vmem::datum::*;
         use $crate::vmem::body::handler;
+        use $crate::vmem::datum::*;
         match $datum {
             Datum::Words(2) => handler::<$body<Words<2>>>($backend),
             Datum::Words(3) => handler::<$body<Words<3>>>($backend),
             Datum::Words(4) => handler::<$body<Words<4>>>($backend),
             Datum::Words(_) => handler::<$body<Words<1>>>($backend),
             Datum::U16 | Datum::I16 | Datum::Low16 => handler::<$body<U16>>($backend),
-            Datum::High16 => handler::<$body<High16>>($backend),
-            Datum::HighU8 | Datum::HighI8 => handler::<$body<HighU8>>($backend),
-            Datum::U8 | Datum::I8 | Datum::LowU8 | Datum::LowI8 => handler::<$body<U8>>($backend),
+            Datum::High16 | Datum::OnlyHigh16 => handler::<$body<High16>>($backend),
+            Datum::HighU8 | Datum::HighI8 | Datum::OnlyHighU8 | Datum::OnlyHighI8 => {
+                handler::<$body<HighU8>>($backend)
+            }
+            Datum::U8 | Datum::I8 | Datum::LowU8 | Datum::LowI8 | Datum::OnlyLowI8 => {
+                handler::<$body<U8>>($backend)
+            }
         }
     }};
 }

@@ -40,7 +40,11 @@ fn is_scratch(record: &Record, address: u64) -> bool {
 /// addresses they stand for: `{addr[51:2], addr[56:52], addr[1:0]}` (CDNA5 manual, 10.2).
 #[inline(always)]
 pub fn sort(record: &Record, addresses: &mut Addresses, mask: u64) -> Apertures {
-    let mut found = Apertures { global: mask, lds: 0, scratch: 0 };
+    let mut found = Apertures {
+        global: mask,
+        lds: 0,
+        scratch: 0,
+    };
     let mut special = 0;
     for (l, a) in addresses.iter().enumerate() {
         special |= u64::from(a >> 32 == SHARED_BASE >> 32 || is_scratch(record, *a)) << l;
@@ -53,7 +57,8 @@ pub fn sort(record: &Record, addresses: &mut Addresses, mask: u64) -> Apertures 
         if address >> 32 == SHARED_BASE >> 32 {
             found.lds |= 1 << lane;
         } else if record.mem.shared_scratch {
-            addresses[lane] = (address & ((1 << 52) - 1)) >> 2 << 7 | (address >> 52 & 31) << 2 | address & 3;
+            addresses[lane] =
+                (address & ((1 << 52) - 1)) >> 2 << 7 | (address >> 52 & 31) << 2 | address & 3;
             continue;
         } else {
             found.scratch |= 1 << lane;

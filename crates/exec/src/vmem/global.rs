@@ -46,8 +46,16 @@ impl<D: Store> Body for GlobalStore<D> {
 #[inline(always)]
 pub fn load_run<D: Load>(cx: &mut Cx<'_, '_>, record: &Record, base: u64) -> bool {
     let lanes = cx.wave.lanes as usize;
-    let Some(first) = record.dst.vector() else { return true };
-    let Ok(p) = cx.unit.memory.locate(base, (lanes * D::BYTES) as u64, false) else { return false };
+    let Some(first) = record.dst.vector() else {
+        return true;
+    };
+    let Ok(p) = cx
+        .unit
+        .memory
+        .locate(base, (lanes * D::BYTES) as u64, false)
+    else {
+        return false;
+    };
     let rows = rows_to_write::<D>(cx, first);
     // SAFETY: `locate` vouches for the bytes of all lanes, the rows are whole registers of this wave.
     unsafe { read_run::<D>(p, &rows, lanes) };
@@ -65,7 +73,10 @@ pub unsafe fn read_run<D: Load>(p: *const u8, rows: &Rows<*mut u32>, lanes: usiz
         if D::BYTES == 4 && D::WORDS == 1 {
             for chunk in 0..lanes / 16 {
                 let words = p.add(chunk * 64).cast::<[u32; 16]>().read_unaligned();
-                rows[0].add(chunk * 16).cast::<[u32; 16]>().write_unaligned(words);
+                rows[0]
+                    .add(chunk * 16)
+                    .cast::<[u32; 16]>()
+                    .write_unaligned(words);
             }
         } else {
             for chunk in 0..lanes / 16 {
@@ -106,8 +117,12 @@ pub unsafe fn write_run<D: Store>(p: *mut u8, rows: &Rows<*const u32>, lanes: us
 #[inline(always)]
 pub fn store_run<D: Store>(cx: &mut Cx<'_, '_>, record: &Record, base: u64) -> bool {
     let lanes = cx.wave.lanes as usize;
-    let Some(first) = record.src[2].vector() else { return true };
-    let Ok(p) = cx.unit.memory.locate(base, (lanes * D::BYTES) as u64, true) else { return false };
+    let Some(first) = record.src[2].vector() else {
+        return true;
+    };
+    let Ok(p) = cx.unit.memory.locate(base, (lanes * D::BYTES) as u64, true) else {
+        return false;
+    };
     let rows = rows_to_read::<D>(cx, first);
     // SAFETY: as in `load_run`, for writing.
     unsafe { write_run::<D>(p, &rows, lanes) };
@@ -116,16 +131,29 @@ pub fn store_run<D: Store>(cx: &mut Cx<'_, '_>, record: &Record, base: u64) -> b
 
 /// Loads the lanes of `mask`.
 #[inline(always)]
-pub fn load<D: Load>(cx: &mut Cx<'_, '_>, record: &Record, addresses: &Addresses, mask: u64) -> Flow {
-    let Some(first) = record.dst.vector() else { return Flow::Next };
+pub fn load<D: Load>(
+    cx: &mut Cx<'_, '_>,
+    record: &Record,
+    addresses: &Addresses,
+    mask: u64,
+) -> Flow {
+    let Some(first) = record.dst.vector() else {
+        return Flow::Next;
+    };
     if mask == 0 {
         return Flow::Next;
     }
     let rows = rows_to_write::<D>(cx, first);
     let (low, high) = address::span(addresses, mask);
-    if let Ok(p) = cx.unit.memory.locate(low, (high - low).saturating_add(D::BYTES as u64), false) {
+    if let Ok(p) = cx
+        .unit
+        .memory
+        .locate(low, (high - low).saturating_add(D::BYTES as u64), false)
+    {
         // SAFETY: every active lane's bytes lie between `low` and the end that `locate` vouched for.
-        let one = |lane: usize| unsafe { D::get(p.add((addresses[lane] - low) as usize), 4, &rows, lane) };
+        let one = |lane: usize| unsafe {
+            D::get(p.add((addresses[lane] - low) as usize), 4, &rows, lane)
+        };
         if mask == all_lanes(cx.wave.lanes) {
             (0..cx.wave.lanes as usize).for_each(one);
         } else {
@@ -134,10 +162,16 @@ pub fn load<D: Load>(cx: &mut Cx<'_, '_>, record: &Record, addresses: &Addresses
         return Flow::Next;
     }
     for lane in (0..64).filter(|l| mask >> l & 1 != 0) {
-        match cx.unit.memory.locate(addresses[lane], D::BYTES as u64, false) {
+        match cx
+            .unit
+            .memory
+            .locate(addresses[lane], D::BYTES as u64, false)
+        {
             // SAFETY: `locate` vouches for the lane's bytes.
             Ok(p) => unsafe { D::get(p, 4, &rows, lane) },
-            Err(kind) => return address::fault(cx, record, "load", D::BYTES, addresses[lane], lane, kind),
+            Err(kind) => {
+                return address::fault(cx, record, "load", D::BYTES, addresses[lane], lane, kind);
+            }
         }
     }
     Flow::Next
@@ -145,16 +179,29 @@ pub fn load<D: Load>(cx: &mut Cx<'_, '_>, record: &Record, addresses: &Addresses
 
 /// Stores the lanes of `mask`, in ascending order.
 #[inline(always)]
-pub fn store<D: Store>(cx: &mut Cx<'_, '_>, record: &Record, addresses: &Addresses, mask: u64) -> Flow {
-    let Some(first) = record.src[2].vector() else { return Flow::Next };
+pub fn store<D: Store>(
+    cx: &mut Cx<'_, '_>,
+    record: &Record,
+    addresses: &Addresses,
+    mask: u64,
+) -> Flow {
+    let Some(first) = record.src[2].vector() else {
+        return Flow::Next;
+    };
     if mask == 0 {
         return Flow::Next;
     }
     let rows = rows_to_read::<D>(cx, first);
     let (low, high) = address::span(addresses, mask);
-    if let Ok(p) = cx.unit.memory.locate(low, (high - low).saturating_add(D::BYTES as u64), true) {
+    if let Ok(p) = cx
+        .unit
+        .memory
+        .locate(low, (high - low).saturating_add(D::BYTES as u64), true)
+    {
         // SAFETY: as in `load`, for writing.
-        let one = |lane: usize| unsafe { D::put(p.add((addresses[lane] - low) as usize), 4, &rows, lane) };
+        let one = |lane: usize| unsafe {
+            D::put(p.add((addresses[lane] - low) as usize), 4, &rows, lane)
+        };
         if mask == all_lanes(cx.wave.lanes) {
             (0..cx.wave.lanes as usize).for_each(one);
         } else {
@@ -163,10 +210,16 @@ pub fn store<D: Store>(cx: &mut Cx<'_, '_>, record: &Record, addresses: &Address
         return Flow::Next;
     }
     for lane in (0..64).filter(|l| mask >> l & 1 != 0) {
-        match cx.unit.memory.locate(addresses[lane], D::BYTES as u64, true) {
+        match cx
+            .unit
+            .memory
+            .locate(addresses[lane], D::BYTES as u64, true)
+        {
             // SAFETY: `locate` vouches for the lane's bytes.
             Ok(p) => unsafe { D::put(p, 4, &rows, lane) },
-            Err(kind) => return address::fault(cx, record, "store", D::BYTES, addresses[lane], lane, kind),
+            Err(kind) => {
+                return address::fault(cx, record, "store", D::BYTES, addresses[lane], lane, kind);
+            }
         }
     }
     Flow::Next

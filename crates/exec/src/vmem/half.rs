@@ -5,13 +5,21 @@ use super::rmw::Flush;
 /// An f32 with a denormal replaced by zero of the same sign.
 #[inline(always)]
 pub fn flush32(x: u32) -> u32 {
-    if x & 0x7f80_0000 == 0 { x & 0x8000_0000 } else { x }
+    if x & 0x7f80_0000 == 0 {
+        x & 0x8000_0000
+    } else {
+        x
+    }
 }
 
 /// An f64 with a denormal replaced by zero of the same sign.
 #[inline(always)]
 pub fn flush64(x: u64) -> u64 {
-    if x & 0x7ff0_0000_0000_0000 == 0 { x & 1 << 63 } else { x }
+    if x & 0x7ff0_0000_0000_0000 == 0 {
+        x & 1 << 63
+    } else {
+        x
+    }
 }
 
 /// Whether an f32 is a signalling NaN.
@@ -79,7 +87,11 @@ pub fn add_f16(x: u16, y: u16, flush: Flush) -> u16 {
         }
     }
     let sum = f16_to_f32(x) + f16_to_f32(y);
-    if sum.is_nan() { 0xfe00 } else { f(f32_to_f16(sum), flush.output) }
+    if sum.is_nan() {
+        0xfe00
+    } else {
+        f(f32_to_f16(sum), flush.output)
+    }
 }
 
 /// Sum of two bf16.
@@ -93,5 +105,9 @@ pub fn add_bf16(x: u16, y: u16, flush: Flush) -> u16 {
     }
     let wide = |v: u16| f32::from_bits(u32::from(v) << 16);
     let sum = wide(x) + wide(y);
-    if sum.is_nan() { 0xffc0 } else { f(f32_to_bf16(sum), flush.output) }
+    if sum.is_nan() {
+        0xffc0
+    } else {
+        f(f32_to_bf16(sum), flush.output)
+    }
 }

@@ -105,9 +105,12 @@ impl Default for Mem {
 /// Lowers a vector memory instruction.
 pub fn lower(inst: &Inst, pc: u64, lowering: &mut Lowering) -> Option<Record> {
     match inst.format() {
-        Format::FLAT | Format::VFLAT | Format::GLOBAL | Format::VGLOBAL | Format::SCRATCH | Format::VSCRATCH => {
-            flat_like(inst, pc, lowering)
-        }
+        Format::FLAT
+        | Format::VFLAT
+        | Format::GLOBAL
+        | Format::VGLOBAL
+        | Format::SCRATCH
+        | Format::VSCRATCH => flat_like(inst, pc, lowering),
         Format::MUBUF | Format::MTBUF | Format::VBUFFER => buffer::lower(inst, pc, lowering),
         Format::VIMAGE => tensor::lower(inst, pc, lowering),
         _ => None,
@@ -161,7 +164,10 @@ fn flat_like(inst: &Inst, pc: u64, lowering: &mut Lowering) -> Option<Record> {
     if let Some(name) = rest.strip_prefix("atomic_") {
         macro_rules! pick {
             ($op:ident) => {
-                (body::handler::<atomic::MemoryAtomic<$op>>(backend), <$op as Rmw>::T::BYTES)
+                (
+                    body::handler::<atomic::MemoryAtomic<$op>>(backend),
+                    <$op as Rmw>::T::BYTES,
+                )
             };
         }
         let (handler, bytes) = by_rmw!(name, pick)?;
@@ -185,8 +191,11 @@ fn flat_like(inst: &Inst, pc: u64, lowering: &mut Lowering) -> Option<Record> {
             return to_lds::async_load(record, datum, backend);
         }
         let to_lds = name.strip_prefix("lds_");
-        let name = name.strip_prefix("monitor_").or(name.strip_prefix("addtid_")).unwrap_or(name);
-        let datum = Datum::of_load(to_lds.unwrap_or(name))?;
+        let name = name
+            .strip_prefix("monitor_")
+            .or(name.strip_prefix("addtid_"))
+            .unwrap_or(name);
+        let datum = Datum::of_load(to_lds.unwrap_or(name))?.on(target);
         if inst.row().operand(Name::vdst).is_none() {
             return to_lds::global(record, datum, backend);
         }
@@ -201,7 +210,10 @@ fn flat_like(inst: &Inst, pc: u64, lowering: &mut Lowering) -> Option<Record> {
         return Some(record);
     }
     let name = rest.strip_prefix("store_")?;
-    if let Some(datum) = name.strip_prefix("async_from_lds_").and_then(Datum::of_load) {
+    if let Some(datum) = name
+        .strip_prefix("async_from_lds_")
+        .and_then(Datum::of_load)
+    {
         record.mem.scale = scale(inst, datum.bytes());
         return to_lds::async_store(record, datum, backend);
     }
@@ -221,13 +233,18 @@ fn flat_like(inst: &Inst, pc: u64, lowering: &mut Lowering) -> Option<Record> {
 /// FLAT encoding's OFFSET field; the top bit is ignored there).
 fn offset(inst: &Inst, target: Target) -> i64 {
     let signed = i64::from(inst.signed_field(Name::offset).unwrap_or(0));
-    if inst.format() == Format::FLAT && target.generation() < 12 { signed & 0xfff } else { signed }
+    if inst.format() == Format::FLAT && target.generation() < 12 {
+        signed & 0xfff
+    } else {
+        signed
+    }
 }
 
 /// The factor of the vector offset: gfx1250 can scale it by the size of the data (bit SCALE_OFFSET, bit 11
 /// of the cache policy as LLVM numbers it).
 fn scale(inst: &Inst, bytes: u32) -> u32 {
-    let scaled = inst.target() == Target::Gfx1250 && inst.field(Name::cpol).unwrap_or(0) >> 11 & 1 != 0;
+    let scaled =
+        inst.target() == Target::Gfx1250 && inst.field(Name::cpol).unwrap_or(0) >> 11 & 1 != 0;
     if scaled { bytes } else { 1 }
 }
 
@@ -237,7 +254,11 @@ pub fn memory_flush(name: &str, target: Target, float_mode: u32) -> Flush {
     let denormals_in = float_mode >> 4 & 1 != 0;
     match target.generation() {
         // CDNA: f32 additions flush, 16-bit ones and f64 do not.
-        9 => Flush { input: name == "add_f32", output: false, selected: false },
+        9 => Flush {
+            input: name == "add_f32",
+            output: false,
+            selected: false,
+        },
         // RDNA3: additions flush; minimum, maximum and compare follow MODE.
         11 => Flush {
             input: match name {

@@ -34,13 +34,18 @@ macro_rules! value {
             }
             #[inline(always)]
             unsafe fn update(p: *mut u8, mut f: impl FnMut(Self) -> Self) -> Self {
-                use std::sync::atomic::{$atomic, Ordering};
+                use std::sync::atomic::{Ordering, $atomic};
                 // SAFETY: the caller's promise; other threads use atomics on such memory too, or race as
                 // the program told them to.
                 let cell = unsafe { $atomic::from_ptr(p.cast::<$t>()) };
                 let mut old = cell.load(Ordering::Relaxed);
                 loop {
-                    match cell.compare_exchange_weak(old, f(old), Ordering::SeqCst, Ordering::Relaxed) {
+                    match cell.compare_exchange_weak(
+                        old,
+                        f(old),
+                        Ordering::SeqCst,
+                        Ordering::Relaxed,
+                    ) {
                         Ok(_) => return old,
                         Err(now) => old = now,
                     }
@@ -50,7 +55,12 @@ macro_rules! value {
     };
 }
 value!(u32, AtomicU32, |low, _high| low, |v| [v, 0]);
-value!(u64, AtomicU64, |low, high| u64::from(high) << 32 | u64::from(low), |v| [v as u32, (v >> 32) as u32]);
+value!(
+    u64,
+    AtomicU64,
+    |low, high| u64::from(high) << 32 | u64::from(low),
+    |v| [v as u32, (v >> 32) as u32]
+);
 
 /// How float operations treat denormals.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -202,7 +212,11 @@ macro_rules! floats {
         /// IEEE addition, to nearest even. A NaN of memory goes before a NaN of the data, made quiet;
         /// inf - inf is the negative default NaN (RDNA3 and CDNA5 manuals, "Float Add rules").
         fn $add(old: $bits, a: $bits, flush: Flush) -> $bits {
-            let (x, y) = if flush.input { ($flush(old), $flush(a)) } else { (old, a) };
+            let (x, y) = if flush.input {
+                ($flush(old), $flush(a))
+            } else {
+                (old, a)
+            };
             let (fx, fy) = (<$float>::from_bits(x), <$float>::from_bits(y));
             if fx.is_nan() {
                 return x | $quiet;
@@ -214,7 +228,11 @@ macro_rules! floats {
             if sum.is_nan() {
                 return $invalid;
             }
-            if flush.output { $flush(sum.to_bits()) } else { sum.to_bits() }
+            if flush.output {
+                $flush(sum.to_bits())
+            } else {
+                sum.to_bits()
+            }
         }
 
         /// A number that orders floats without NaN: -inf, ..., -0, +0, ..., inf.
@@ -238,7 +256,11 @@ macro_rules! floats {
 
         /// minimumNumber or maximumNumber: a NaN loses against a number; of two NaNs the data's is kept.
         fn $number(old: $bits, a: $bits, flush: Flush, max: bool) -> $bits {
-            let (x, y) = if flush.input { ($flush(old), $flush(a)) } else { (old, a) };
+            let (x, y) = if flush.input {
+                ($flush(old), $flush(a))
+            } else {
+                (old, a)
+            };
             let nan = |v: $bits| <$float>::from_bits(v).is_nan();
             let take_data = match (nan(x), nan(y)) {
                 (true, true) => return a | $quiet,
@@ -258,13 +280,43 @@ macro_rules! floats {
         fn $cmpswap(old: $bits, a: $bits, b: $bits, flush: Flush) -> $bits {
             let f = |v: $bits| if flush.input { $flush(v) } else { v };
             let (x, c) = (f(old), f(b));
-            if <$float>::from_bits(x) == <$float>::from_bits(c) { f(a) } else { x }
+            if <$float>::from_bits(x) == <$float>::from_bits(c) {
+                f(a)
+            } else {
+                x
+            }
         }
     };
 }
 
-floats!(u32, f32, i32, flush32, is_snan32, 0x0040_0000, 0xffc0_0000, order32, add_f32, select32, number32, cmpswap32);
-floats!(u64, f64, i64, flush64, is_snan64, 0x0008_0000_0000_0000, 0xfff8_0000_0000_0000, order64, add_f64, select64, number64, cmpswap64);
+floats!(
+    u32,
+    f32,
+    i32,
+    flush32,
+    is_snan32,
+    0x0040_0000,
+    0xffc0_0000,
+    order32,
+    add_f32,
+    select32,
+    number32,
+    cmpswap32
+);
+floats!(
+    u64,
+    f64,
+    i64,
+    flush64,
+    is_snan64,
+    0x0008_0000_0000_0000,
+    0xfff8_0000_0000_0000,
+    order64,
+    add_f64,
+    select64,
+    number64,
+    cmpswap64
+);
 
 /// Gives the operation's type for its name: of memory atomics without `*_atomic_`, of DS instructions
 /// without `ds_` and `rtn_`. `$pick!(Type)` is the result.

@@ -21,7 +21,11 @@ pub struct ScratchStore<D>(PhantomData<D>);
 
 /// GPU address of the wave's scratch: what hardware sets up, or FLAT_SCRATCH where the program does.
 pub fn base(cx: &Cx<'_, '_>, record: &Record) -> u64 {
-    if record.mem.flat_scratch { cx.wave.s64(scalar::FLAT_SCRATCH) } else { cx.wave.scratch }
+    if record.mem.flat_scratch {
+        cx.wave.s64(scalar::FLAT_SCRATCH)
+    } else {
+        cx.wave.scratch
+    }
 }
 
 /// Offsets of the lanes, and whether all lanes have the same.
@@ -60,7 +64,14 @@ fn inside(cx: &Cx<'_, '_>, offset: u32, bytes: usize) -> bool {
 
 #[cold]
 #[inline(never)]
-fn outside(cx: &mut Cx<'_, '_>, record: &Record, access: &str, offset: u32, bytes: usize, lane: usize) -> Flow {
+fn outside(
+    cx: &mut Cx<'_, '_>,
+    record: &Record,
+    access: &str,
+    offset: u32,
+    bytes: usize,
+    lane: usize,
+) -> Flow {
     let (size, base) = (cx.wave.scratch_size, base(cx, record));
     let what = format!(
         "scratch {access} of {bytes} bytes at offset {:#x} ({}) by lane {lane}: \
@@ -79,15 +90,28 @@ pub fn place(offset: u32, lane: usize, lanes: usize) -> usize {
 /// Whether data of `bytes` bytes at `offset` are made of whole words, or lie inside one.
 #[inline(always)]
 fn is_aligned(offset: u32, bytes: usize) -> bool {
-    if bytes >= 4 { offset & 3 == 0 } else { (offset & 3) as usize + bytes <= 4 }
+    if bytes >= 4 {
+        offset & 3 == 0
+    } else {
+        (offset & 3) as usize + bytes <= 4
+    }
 }
 
 /// Loads lanes of `mask` from scratch.
 #[inline(always)]
 pub fn load<D: Load>(cx: &mut Cx<'_, '_>, record: &Record, offsets: &Offsets, mask: u64) -> Flow {
-    let Some(first) = record.dst.vector() else { return Flow::Next };
+    let Some(first) = record.dst.vector() else {
+        return Flow::Next;
+    };
     let Some(p) = host(cx, record, false) else {
-        return outside(cx, record, "load", offsets[mask.trailing_zeros() as usize % LANES], D::BYTES, mask.trailing_zeros() as usize);
+        return outside(
+            cx,
+            record,
+            "load",
+            offsets[mask.trailing_zeros() as usize % LANES],
+            D::BYTES,
+            mask.trailing_zeros() as usize,
+        );
     };
     let lanes = cx.wave.lanes as usize;
     let rows = rows_to_write::<D>(cx, first);
@@ -115,9 +139,18 @@ pub fn load<D: Load>(cx: &mut Cx<'_, '_>, record: &Record, offsets: &Offsets, ma
 /// Stores lanes of `mask` to scratch.
 #[inline(always)]
 pub fn store<D: Store>(cx: &mut Cx<'_, '_>, record: &Record, offsets: &Offsets, mask: u64) -> Flow {
-    let Some(first) = record.src[2].vector() else { return Flow::Next };
+    let Some(first) = record.src[2].vector() else {
+        return Flow::Next;
+    };
     let Some(p) = host(cx, record, true) else {
-        return outside(cx, record, "store", offsets[mask.trailing_zeros() as usize % LANES], D::BYTES, mask.trailing_zeros() as usize);
+        return outside(
+            cx,
+            record,
+            "store",
+            offsets[mask.trailing_zeros() as usize % LANES],
+            D::BYTES,
+            mask.trailing_zeros() as usize,
+        );
     };
     let lanes = cx.wave.lanes as usize;
     let rows = rows_to_read::<D>(cx, first);
@@ -162,7 +195,9 @@ impl<D: Load> Body for ScratchLoad<D> {
                         if mask == address::all_lanes(cx.wave.lanes) {
                             std::ptr::copy_nonoverlapping(from, row.cast::<u8>(), 4 * lanes);
                         } else {
-                            for_lanes(mask, |l| row.add(l).write(from.cast::<u32>().add(l).read_unaligned()));
+                            for_lanes(mask, |l| {
+                                row.add(l).write(from.cast::<u32>().add(l).read_unaligned())
+                            });
                         }
                     }
                 }
@@ -193,7 +228,9 @@ impl<D: Store> Body for ScratchStore<D> {
                         if mask == address::all_lanes(cx.wave.lanes) {
                             std::ptr::copy_nonoverlapping(row.cast::<u8>(), to, 4 * lanes);
                         } else {
-                            for_lanes(mask, |l| to.cast::<u32>().add(l).write_unaligned(row.add(l).read()));
+                            for_lanes(mask, |l| {
+                                to.cast::<u32>().add(l).write_unaligned(row.add(l).read())
+                            });
                         }
                     }
                 }

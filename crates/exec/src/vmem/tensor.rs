@@ -19,7 +19,12 @@ pub fn lower(inst: &Inst, pc: u64, lowering: &mut Lowering) -> Option<Record> {
         _ => return None,
     };
     let mut record = Record::new(*inst, pc, Class::Vmem, run);
-    for (to, name) in record.src.iter_mut().zip([Name::vaddr0, Name::vaddr1, Name::vaddr2, Name::vaddr3]) {
+    for (to, name) in
+        record
+            .src
+            .iter_mut()
+            .zip([Name::vaddr0, Name::vaddr1, Name::vaddr2, Name::vaddr3])
+    {
         *to = match lowering.source(inst, name) {
             Some(Operand::Scalar(n)) if usize::from(n) < scalar::NULL => Operand::Scalar(n),
             _ => Operand::None,
@@ -55,7 +60,9 @@ struct Descriptor {
 
 fn bits(words: &[u32], low: usize, width: usize) -> u64 {
     (0..width).fold(0, |v, i| {
-        let bit = words.get((low + i) / 32).map_or(0, |w| w >> ((low + i) % 32) & 1);
+        let bit = words
+            .get((low + i) / 32)
+            .map_or(0, |w| w >> ((low + i) % 32) & 1);
         v | u64::from(bit) << i
     })
 }
@@ -73,10 +80,28 @@ impl Descriptor {
             // The field holds bits 18:3 of the LDS address.
             barrier: (bits(g1, 18, 1) != 0).then(|| (bits(g1, 32, 16) << 3) as u32),
             // Every 2 << interval words, amount + 1 words are left out.
-            pad: (bits(g1, 20, 1) != 0).then(|| (8 << bits(g1, 22, 3), (bits(g1, 25, 7) as u32 + 1) * 4)),
-            tensor: [bits(g1, 48, 32), bits(g1, 80, 32), bits(g2, 0, 32), bits(g2, 32, 32), bits(g3, 48, 32)],
-            tile: [bits(g1, 112, 16), bits(g1, 128, 16), bits(g1, 144, 16), bits(g2, 112, 16), bits(g3, 80, 16)],
-            stride: [bits(g1, 160, 48), bits(g1, 208, 48), bits(g2, 64, 48), bits(g3, 0, 48)],
+            pad: (bits(g1, 20, 1) != 0)
+                .then(|| (8 << bits(g1, 22, 3), (bits(g1, 25, 7) as u32 + 1) * 4)),
+            tensor: [
+                bits(g1, 48, 32),
+                bits(g1, 80, 32),
+                bits(g2, 0, 32),
+                bits(g2, 32, 32),
+                bits(g3, 48, 32),
+            ],
+            tile: [
+                bits(g1, 112, 16),
+                bits(g1, 128, 16),
+                bits(g1, 144, 16),
+                bits(g2, 112, 16),
+                bits(g3, 80, 16),
+            ],
+            stride: [
+                bits(g1, 160, 48),
+                bits(g1, 208, 48),
+                bits(g2, 64, 48),
+                bits(g3, 0, 48),
+            ],
             iterations: 1,
             ..Descriptor::default()
         };
@@ -115,7 +140,11 @@ fn run(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
         return Flow::Next;
     }
     if bits(&g0, 126, 2) != 2 {
-        let what = format!("{}: the descriptor's type is {}, not 2", record.inst.op().name(), bits(&g0, 126, 2));
+        let what = format!(
+            "{}: the descriptor's type is {}, not 2",
+            record.inst.op().name(),
+            bits(&g0, 126, 2)
+        );
         return cx.fault(record, Cause::Illegal { what });
     }
     for i in 0..d.iterations {
@@ -132,7 +161,13 @@ fn run(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
 }
 
 /// Copies one tile.
-fn tile(cx: &mut Cx<'_, '_>, record: &Record, d: &Descriptor, global: u64, start: u32) -> Result<(), Flow> {
+fn tile(
+    cx: &mut Cx<'_, '_>,
+    record: &Record,
+    d: &Descriptor,
+    global: u64,
+    start: u32,
+) -> Result<(), Flow> {
     let store = record.imm != 0;
     let mut at = start;
     let mut since_pad = 0;
@@ -144,15 +179,31 @@ fn tile(cx: &mut Cx<'_, '_>, record: &Record, d: &Descriptor, global: u64, start
         for z2 in 0..size(3) {
             for z in 0..size(2) {
                 for y in 0..size(1) {
-                    let line = if d.gather { d.rows.get(y as usize).copied().unwrap_or(0) } else { y };
+                    let line = if d.gather {
+                        d.rows.get(y as usize).copied().unwrap_or(0)
+                    } else {
+                        y
+                    };
                     let place = [line, z, z2, w];
                     // Dimensions that the tile does not use are not checked.
                     let exists = (0..4).all(|k| d.tile[k + 1] == 0 || place[k] < d.tensor[k + 1]);
-                    let offset = (0..4).fold(0u64, |o, k| o.wrapping_add(place[k].wrapping_mul(d.stride[k])));
+                    let offset = (0..4).fold(0u64, |o, k| {
+                        o.wrapping_add(place[k].wrapping_mul(d.stride[k]))
+                    });
                     let from = global.wrapping_add(offset.wrapping_mul(d.element));
                     let valid = if exists { inside * d.element } else { 0 };
                     let bytes = row * d.element;
-                    line_of_tile(cx, record, store, from, &mut at, valid, bytes, d.pad, &mut since_pad)?;
+                    line_of_tile(
+                        cx,
+                        record,
+                        store,
+                        from,
+                        &mut at,
+                        valid,
+                        bytes,
+                        d.pad,
+                        &mut since_pad,
+                    )?;
                 }
             }
         }
@@ -181,7 +232,15 @@ fn line_of_tile(
             Ok(p) => p,
             Err(kind) => {
                 let access = if store { "tensor store" } else { "tensor load" };
-                return Err(address::fault(cx, record, access, valid as usize, from, 0, kind));
+                return Err(address::fault(
+                    cx,
+                    record,
+                    access,
+                    valid as usize,
+                    from,
+                    0,
+                    kind,
+                ));
             }
         }
     };
@@ -195,7 +254,9 @@ fn line_of_tile(
             if done < valid {
                 let part = cx.group.lds.get(to..to + n);
                 let copy = part.map(<[u8]>::to_vec).unwrap_or_else(|| {
-                    (0..n).map(|b| cx.group.lds.get(to + b).copied().unwrap_or(0)).collect()
+                    (0..n)
+                        .map(|b| cx.group.lds.get(to + b).copied().unwrap_or(0))
+                        .collect()
                 });
                 // SAFETY: `locate` vouches for `valid` bytes from `from`.
                 unsafe { std::ptr::copy_nonoverlapping(copy.as_ptr(), host.add(done as usize), n) };
@@ -203,14 +264,24 @@ fn line_of_tile(
         } else if let Some(part) = cx.group.lds.get_mut(to..to + n) {
             if done < valid {
                 // SAFETY: as above; LDS is a vector of its own.
-                unsafe { std::ptr::copy_nonoverlapping(host.add(done as usize).cast_const(), part.as_mut_ptr(), n) };
+                unsafe {
+                    std::ptr::copy_nonoverlapping(
+                        host.add(done as usize).cast_const(),
+                        part.as_mut_ptr(),
+                        n,
+                    )
+                };
             } else {
                 part.fill(0);
             }
         } else {
             for b in 0..n {
                 // SAFETY: as above.
-                let byte = if done < valid { unsafe { host.add(done as usize + b).read() } } else { 0 };
+                let byte = if done < valid {
+                    unsafe { host.add(done as usize + b).read() }
+                } else {
+                    0
+                };
                 lds::write(&mut cx.group.lds, at.wrapping_add(b as u32), &[byte]);
             }
         }

@@ -67,13 +67,23 @@ pub fn async_store(mut record: Record, datum: Datum, backend: Backend) -> Option
 /// LDS address of lane 0 and the step to the next lane: M0's offset plus the immediate one (CDNA manuals,
 /// "Memory Buffer Load to LDS"; M0 has 18 bits of it on gfx950, 16 before).
 fn m0_place(cx: &Cx<'_, '_>, record: &Record) -> (u32, u32) {
-    let bits = if cx.unit.target == rocjitsu_isa::Target::Gfx950 { 0x3_ffff } else { 0xffff };
+    let bits = if cx.unit.target == rocjitsu_isa::Target::Gfx950 {
+        0x3_ffff
+    } else {
+        0xffff
+    };
     let base = (cx.wave.s[scalar::M0] & bits).wrapping_add(record.imm as u32);
     (base, record.mem.datum.bytes().max(4))
 }
 
 /// Copies one lane's bytes from memory.
-fn fetch(cx: &mut Cx<'_, '_>, record: &Record, at: u64, lane: usize, bytes: usize) -> Result<[u8; 16], Flow> {
+fn fetch(
+    cx: &mut Cx<'_, '_>,
+    record: &Record,
+    at: u64,
+    lane: usize,
+    bytes: usize,
+) -> Result<[u8; 16], Flow> {
     let mut out = [0u8; 16];
     match cx.unit.memory.locate(at, bytes as u64, false) {
         // SAFETY: `locate` vouches for the bytes; a datum has at most sixteen.
@@ -90,8 +100,12 @@ fn copy_run(cx: &mut Cx<'_, '_>, base: u64, to: u32, step: u32, bytes: usize) ->
     if step as usize != bytes {
         return false;
     }
-    let Some(lds) = cx.group.lds.get_mut(to as usize..to as usize + total) else { return false };
-    let Ok(p) = cx.unit.memory.locate(base, total as u64, false) else { return false };
+    let Some(lds) = cx.group.lds.get_mut(to as usize..to as usize + total) else {
+        return false;
+    };
+    let Ok(p) = cx.unit.memory.locate(base, total as u64, false) else {
+        return false;
+    };
     // SAFETY: `locate` vouches for the bytes; LDS is a vector of its own.
     unsafe { std::ptr::copy_nonoverlapping(p.cast_const(), lds.as_mut_ptr(), total) };
     true
@@ -109,7 +123,11 @@ impl Body for GlobalToLds {
             }
         }
         let scratch = record.mem.form == Form::Scratch;
-        let addresses = if scratch { super::scratch::addresses(cx, record) } else { address::global(cx, record) };
+        let addresses = if scratch {
+            super::scratch::addresses(cx, record)
+        } else {
+            address::global(cx, record)
+        };
         let exec = cx.wave.exec();
         for lane in (0..LANES).filter(|l| exec >> l & 1 != 0) {
             let mut data = match fetch(cx, record, addresses[lane], lane, bytes) {
@@ -117,7 +135,11 @@ impl Body for GlobalToLds {
                 Err(flow) => return flow,
             };
             let size = widen(datum, &mut data);
-            lds::write(&mut cx.group.lds, to.wrapping_add(step * lane as u32), &data[..size]);
+            lds::write(
+                &mut cx.group.lds,
+                to.wrapping_add(step * lane as u32),
+                &data[..size],
+            );
         }
         Flow::Next
     }
@@ -143,7 +165,11 @@ impl Body for BufferToLds {
                 Err(flow) => return flow,
             };
             let size = widen(datum, &mut data);
-            lds::write(&mut cx.group.lds, to.wrapping_add(step * lane as u32), &data[..size]);
+            lds::write(
+                &mut cx.group.lds,
+                to.wrapping_add(step * lane as u32),
+                &data[..size],
+            );
         }
         Flow::Next
     }
@@ -172,7 +198,11 @@ impl Body for AsyncLoad {
         if exec != 0 {
             (low, high) = address::span(&addresses, exec);
         }
-        if let Ok(p) = cx.unit.memory.locate(low, (high - low).saturating_add(bytes as u64), false) {
+        if let Ok(p) = cx
+            .unit
+            .memory
+            .locate(low, (high - low).saturating_add(bytes as u64), false)
+        {
             for lane in (0..LANES).filter(|l| exec >> l & 1 != 0) {
                 let mut data = [0u8; 16];
                 // SAFETY: the lane's bytes lie inside what `locate` vouched for.
@@ -210,10 +240,11 @@ impl Body for AsyncStore {
             match cx.unit.memory.locate(addresses[lane], bytes as u64, true) {
                 // SAFETY: `locate` vouches for the bytes; a datum has at most sixteen.
                 Ok(p) => unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), p, bytes) },
-                Err(kind) => return address::fault(cx, record, "store", bytes, addresses[lane], lane, kind),
+                Err(kind) => {
+                    return address::fault(cx, record, "store", bytes, addresses[lane], lane, kind);
+                }
             }
         }
         Flow::Next
     }
 }
-

@@ -30,7 +30,11 @@ pub fn prepare(record: &mut Record, name: &str, from_lds: bool) -> Option<Handle
     let (bits, bytes) = shape(name)?;
     record.dst.vector()?;
     record.imm2 = i64::from(bits | bytes << 8);
-    Some(if from_lds { from_lds_run } else { from_memory_run })
+    Some(if from_lds {
+        from_lds_run
+    } else {
+        from_memory_run
+    })
 }
 
 type Tile = [[u8; 16]; LANES];
@@ -70,7 +74,10 @@ fn finish(cx: &mut Cx<'_, '_>, record: &Record, tile: &Tile) -> Flow {
     let words = bytes as usize / 4 >> usize::from(halved);
     if let Some(dst) = record.dst.vector() {
         for (j, row) in rows[..words].iter().enumerate() {
-            cx.wave.v.write(dst + j as u32, &mut cx.unit.pool).copy_from_slice(&row[..lanes]);
+            cx.wave
+                .v
+                .write(dst + j as u32, &mut cx.unit.pool)
+                .copy_from_slice(&row[..lanes]);
         }
     }
     Flow::Next
@@ -78,7 +85,10 @@ fn finish(cx: &mut Cx<'_, '_>, record: &Record, tile: &Tile) -> Flow {
 
 fn from_lds_run(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
     let bytes = record.imm2 as usize >> 8;
-    let at = lds::addresses(cx.wave.v.read(record.src[0].vector().unwrap_or(0)), record.imm as u32);
+    let at = lds::addresses(
+        cx.wave.v.read(record.src[0].vector().unwrap_or(0)),
+        record.imm as u32,
+    );
     let tile = at.map(|a| lds::read(&cx.group.lds, a, bytes));
     finish(cx, record, &tile)
 }
@@ -93,8 +103,12 @@ fn from_memory_run(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
     for (lane, to) in tile.iter_mut().enumerate().take(32) {
         match cx.unit.memory.locate(addresses[lane], bytes as u64, false) {
             // SAFETY: `locate` vouches for the bytes; a lane has at most sixteen.
-            Ok(p) => unsafe { std::ptr::copy_nonoverlapping(p.cast_const(), to.as_mut_ptr(), bytes) },
-            Err(kind) => return address::fault(cx, record, "load", bytes, addresses[lane], lane, kind),
+            Ok(p) => unsafe {
+                std::ptr::copy_nonoverlapping(p.cast_const(), to.as_mut_ptr(), bytes)
+            },
+            Err(kind) => {
+                return address::fault(cx, record, "load", bytes, addresses[lane], lane, kind);
+            }
         }
     }
     finish(cx, record, &tile)

@@ -2,6 +2,8 @@
 //! Each test binary uses its own part of it.
 #![allow(dead_code)]
 
+pub mod asm;
+
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::PathBuf;
@@ -123,6 +125,11 @@ impl<'a> Bench<'a> {
         let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
         let flow = self.step(&bytes, 0x1000).unwrap();
         assert!(matches!(flow, Flow::Next | Flow::Jump), "{words:x?}: {flow:?} {:?}", self.fault());
+    }
+
+    /// Executes one instruction given as bytes, and expects it to go on.
+    pub fn next(&mut self, bytes: &[u8]) {
+        assert_eq!(self.step(bytes, 0x1000), Ok(Flow::Next), "{bytes:x?}: {:?}", self.fault());
     }
 
     /// Executes instructions in a row, without branches. Returns how many were executed and the last flow.

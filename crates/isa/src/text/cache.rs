@@ -13,7 +13,11 @@ pub(super) fn policy(inst: &Inst, v: u32) -> String {
     let new_names = matches!(target, Target::Gfx942 | Target::Gfx950);
     let mut out = Vec::new();
     if v & 1 != 0 {
-        out.push(if new_names && inst.format() != Format::SMEM { "sc0" } else { "glc" });
+        out.push(if new_names && inst.format() != Format::SMEM {
+            "sc0"
+        } else {
+            "glc"
+        });
     }
     if v & 2 != 0 {
         out.push(if new_names { "nt" } else { "slc" });
@@ -38,7 +42,10 @@ fn modern(inst: &Inst, v: u32) -> String {
         out.push(format!("th:{}", hint(inst, th, scope)));
     }
     if scope != 0 {
-        out.push(format!("scope:{}", ["SCOPE_CU", "SCOPE_SE", "SCOPE_DEV", "SCOPE_SYS"][scope as usize]));
+        out.push(format!(
+            "scope:{}",
+            ["SCOPE_CU", "SCOPE_SE", "SCOPE_DEV", "SCOPE_SYS"][scope as usize]
+        ));
     }
     if v & 0x20 != 0 {
         out.push("nv".into());
@@ -59,7 +66,8 @@ fn hint(inst: &Inst, th: u32, scope: u32) -> String {
         };
     }
     // Copies from LDS to memory count as stores, though they load from LDS.
-    let store = row.has_flag(Flag::mayStore) && (!row.has_flag(Flag::mayLoad) || row.op.name().contains("_store_"));
+    let store = row.has_flag(Flag::mayStore)
+        && (!row.has_flag(Flag::mayLoad) || row.op.name().contains("_store_"));
     let prefix = if store { "TH_STORE_" } else { "TH_LOAD_" };
     let name = match th {
         1 => "NT",

@@ -11,7 +11,11 @@ pub(super) fn plain(v: u32, bits: u16) -> String {
     if let (32, Some(name)) = (bits, float_name(v)) {
         return name.into();
     }
-    if v <= 64 { v.to_string() } else { format!("{v:#x}") }
+    if v <= 64 {
+        v.to_string()
+    } else {
+        format!("{v:#x}")
+    }
 }
 
 /// A 16-bit immediate.
@@ -80,10 +84,14 @@ pub(super) fn depctr(v: u32) -> String {
     if v & 0x60 != 0 {
         return format!("{v:#x}");
     }
-    let fields = DEPCTR.map(|(n, low, width)| (n, v >> low & ((1 << width) - 1), (1u32 << width) - 1));
+    let fields =
+        DEPCTR.map(|(n, low, width)| (n, v >> low & ((1 << width) - 1), (1u32 << width) - 1));
     let all = fields.iter().all(|f| f.1 == f.2);
-    let list: Vec<String> =
-        fields.iter().filter(|f| all || f.1 != f.2).map(|f| format!("depctr_{}({})", f.0, f.1)).collect();
+    let list: Vec<String> = fields
+        .iter()
+        .filter(|f| all || f.1 != f.2)
+        .map(|f| format!("depctr_{}({})", f.0, f.1))
+        .collect();
     list.join(" ")
 }
 
@@ -157,7 +165,11 @@ fn hwreg_name(target: Target, id: u32) -> Option<&'static str> {
 pub(super) fn hwreg(target: Target, v: u32) -> String {
     let (id, offset, size) = (v & 63, v >> 6 & 31, (v >> 11 & 31) + 1);
     let name = hwreg_name(target, id).map_or_else(|| id.to_string(), |n| format!("HW_REG_{n}"));
-    if offset == 0 && size == 32 { format!("hwreg({name})") } else { format!("hwreg({name}, {offset}, {size})") }
+    if offset == 0 && size == 32 {
+        format!("hwreg({name})")
+    } else {
+        format!("hwreg({name}, {offset}, {size})")
+    }
 }
 
 fn message_name(target: Target, id: u32) -> Option<&'static str> {
@@ -218,7 +230,11 @@ pub(super) fn sendmsg(target: Target, v: u32) -> String {
     };
     let has_operation = matches!(id, 2 | 3 | 15);
     let has_stream = matches!(id, 2 | 3) && op != 0;
-    let valid = if has_operation { operation.is_some() } else { op == 0 } && (has_stream || stream == 0);
+    let valid = if has_operation {
+        operation.is_some()
+    } else {
+        op == 0
+    } && (has_stream || stream == 0);
     match (message_name(target, id), operation) {
         (Some(n), Some(o)) if valid && has_stream => format!("sendmsg(MSG_{n}, {o}, {stream})"),
         (Some(n), Some(o)) if valid && has_operation => format!("sendmsg(MSG_{n}, {o})"),
@@ -250,14 +266,30 @@ pub(super) fn delay_alu(v: u32) -> String {
     let mut out = Vec::new();
     let mut part = |key: &str, value: u32, names: &[&str], bad: &str| {
         if value != 0 {
-            let name = names.get(value as usize).map_or_else(|| bad.to_string(), |n| (*n).to_string());
+            let name = names
+                .get(value as usize)
+                .map_or_else(|| bad.to_string(), |n| (*n).to_string());
             out.push(format!("{key}({name})"));
         }
     };
     part("instid0", v & 15, &DELAYS, "/* invalid instid value */");
-    part("instskip", v >> 4 & 7, &SKIPS, "/* invalid instskip value */");
-    part("instid1", v >> 7 & 15, &DELAYS, "/* invalid instid value */");
-    if out.is_empty() { "0".into() } else { out.join(" | ") }
+    part(
+        "instskip",
+        v >> 4 & 7,
+        &SKIPS,
+        "/* invalid instskip value */",
+    );
+    part(
+        "instid1",
+        v >> 7 & 15,
+        &DELAYS,
+        "/* invalid instid value */",
+    );
+    if out.is_empty() {
+        "0".into()
+    } else {
+        out.join(" | ")
+    }
 }
 
 /// `s_set_gpr_idx_on` and `s_set_gpr_idx_mode`.

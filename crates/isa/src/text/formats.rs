@@ -6,14 +6,39 @@ use crate::target::Target;
 const DEFAULT: u32 = 1;
 
 const DATA: [&str; 16] = [
-    "INVALID", "8", "16", "8_8", "32", "16_16", "10_11_11", "11_11_10", "10_10_10_2", "2_10_10_10", "8_8_8_8", "32_32",
-    "16_16_16_16", "32_32_32", "32_32_32_32", "RESERVED_15",
+    "INVALID",
+    "8",
+    "16",
+    "8_8",
+    "32",
+    "16_16",
+    "10_11_11",
+    "11_11_10",
+    "10_10_10_2",
+    "2_10_10_10",
+    "8_8_8_8",
+    "32_32",
+    "16_16_16_16",
+    "32_32_32",
+    "32_32_32_32",
+    "RESERVED_15",
 ];
 
-const NUMBER: [&str; 8] = ["UNORM", "SNORM", "USCALED", "SSCALED", "UINT", "SINT", "RESERVED_6", "FLOAT"];
+const NUMBER: [&str; 8] = [
+    "UNORM",
+    "SNORM",
+    "USCALED",
+    "SSCALED",
+    "UINT",
+    "SINT",
+    "RESERVED_6",
+    "FLOAT",
+];
 
 /// Number formats of a run of unified formats.
-const ALL: &[&str] = &["UNORM", "SNORM", "USCALED", "SSCALED", "UINT", "SINT", "FLOAT"];
+const ALL: &[&str] = &[
+    "UNORM", "SNORM", "USCALED", "SSCALED", "UINT", "SINT", "FLOAT",
+];
 const NO_FLOAT: &[&str] = &["UNORM", "SNORM", "USCALED", "SSCALED", "UINT", "SINT"];
 const WHOLE: &[&str] = &["UINT", "SINT", "FLOAT"];
 const FLOAT: &[&str] = &["FLOAT"];
@@ -73,7 +98,11 @@ pub(super) fn buffer(target: Target, v: u32) -> String {
     if v == 0 {
         return "format:[BUF_FMT_INVALID]".into();
     }
-    let runs = if target.generation() == 10 { &GFX10 } else { &GFX11 };
+    let runs = if target.generation() == 10 {
+        &GFX10
+    } else {
+        &GFX11
+    };
     let mut next = v as usize - 1;
     for (data, numbers) in runs {
         match numbers.get(next) {
@@ -100,9 +129,19 @@ pub(super) fn export_target(target: Target, v: u32) -> String {
     }
 }
 
-const DIMS: [&str; 8] = ["1D", "2D", "3D", "CUBE", "1D_ARRAY", "2D_ARRAY", "2D_MSAA", "2D_MSAA_ARRAY"];
+const DIMS: [&str; 8] = [
+    "1D",
+    "2D",
+    "3D",
+    "CUBE",
+    "1D_ARRAY",
+    "2D_ARRAY",
+    "2D_MSAA",
+    "2D_MSAA_ARRAY",
+];
 
 /// `dim` of image instructions.
 pub(super) fn dim(v: u32) -> String {
-    DIMS.get(v as usize).map_or_else(|| format!("dim:{v}"), |d| format!("dim:SQ_RSRC_IMG_{d}"))
+    DIMS.get(v as usize)
+        .map_or_else(|| format!("dim:{v}"), |d| format!("dim:SQ_RSRC_IMG_{d}"))
 }

@@ -2,11 +2,17 @@
 
 use crate::target::Target;
 
-/// `dpp_ctrl` of DPP16.
-pub(super) fn dpp(target: Target, v: u32) -> String {
+/// `dpp_ctrl` of DPP16; none for a code that the chip does not have.
+pub(super) fn dpp(target: Target, v: u32) -> Option<String> {
     let generation = target.generation();
-    match v {
-        0..=0xff => format!("quad_perm:[{},{},{},{}]", v & 3, v >> 2 & 3, v >> 4 & 3, v >> 6 & 3),
+    Some(match v {
+        0..=0xff => format!(
+            "quad_perm:[{},{},{},{}]",
+            v & 3,
+            v >> 2 & 3,
+            v >> 4 & 3,
+            v >> 6 & 3
+        ),
         0x101..=0x10f => format!("row_shl:{}", v & 15),
         0x111..=0x11f => format!("row_shr:{}", v & 15),
         0x121..=0x12f => format!("row_ror:{}", v & 15),
@@ -21,7 +27,19 @@ pub(super) fn dpp(target: Target, v: u32) -> String {
         0x150..=0x15f if generation >= 10 => format!("row_share:{}", v & 15),
         0x150..=0x15f if target != Target::Gfx908 => format!("row_newbcast:{}", v & 15),
         0x160..=0x16f if generation >= 10 => format!("row_xmask:{}", v & 15),
-        _ => "/* Invalid dpp_ctrl value */".into(),
+        _ => return None,
+    })
+}
+
+/// Does the chip have this `dpp_ctrl`?
+pub(crate) fn dpp_control_exists(target: Target, v: u32) -> bool {
+    let generation = target.generation();
+    match v {
+        0..=0xff | 0x101..=0x10f | 0x111..=0x11f | 0x121..=0x12f | 0x140 | 0x141 => true,
+        0x130 | 0x134 | 0x138 | 0x13c | 0x142 | 0x143 => generation == 9,
+        0x150..=0x15f => target != Target::Gfx908,
+        0x160..=0x16f => generation >= 10,
+        _ => false,
     }
 }
 
@@ -38,7 +56,13 @@ pub(super) fn swizzle(v: u32) -> String {
         return String::new();
     }
     if v & 0xff00 == 0x8000 {
-        return format!("offset:swizzle(QUAD_PERM,{},{},{},{})", v & 3, v >> 2 & 3, v >> 4 & 3, v >> 6 & 3);
+        return format!(
+            "offset:swizzle(QUAD_PERM,{},{},{},{})",
+            v & 3,
+            v >> 2 & 3,
+            v >> 4 & 3,
+            v >> 6 & 3
+        );
     }
     if v >= 0xe000 {
         return format!("offset:swizzle(FFT,{})", v & 31);
@@ -65,8 +89,20 @@ pub(super) fn swizzle(v: u32) -> String {
         .map(|i| {
             let bit = |x: u32| x >> i & 1;
             match (bit(and), bit(or), bit(xor)) {
-                (0, o, x) => if o ^ x == 1 { '1' } else { '0' },
-                (_, 1, x) => if x == 1 { '0' } else { '1' },
+                (0, o, x) => {
+                    if o ^ x == 1 {
+                        '1'
+                    } else {
+                        '0'
+                    }
+                }
+                (_, 1, x) => {
+                    if x == 1 {
+                        '0'
+                    } else {
+                        '1'
+                    }
+                }
                 (_, _, 0) => 'p',
                 _ => 'i',
             }
@@ -77,9 +113,11 @@ pub(super) fn swizzle(v: u32) -> String {
 
 /// Part of a register that SDWA reads or writes.
 pub(super) fn sdwa_sel(v: u32) -> String {
-    ["BYTE_0", "BYTE_1", "BYTE_2", "BYTE_3", "WORD_0", "WORD_1", "DWORD"]
-        .get(v as usize)
-        .map_or_else(|| v.to_string(), |s| (*s).into())
+    [
+        "BYTE_0", "BYTE_1", "BYTE_2", "BYTE_3", "WORD_0", "WORD_1", "DWORD",
+    ]
+    .get(v as usize)
+    .map_or_else(|| v.to_string(), |s| (*s).into())
 }
 
 /// What SDWA does with the rest of the destination.

@@ -8,6 +8,8 @@ mod lanes;
 mod modifiers;
 mod registers;
 
+pub(crate) use lanes::dpp_control_exists;
+
 use crate::generated::names::{Format, Name};
 use crate::inst::Inst;
 use crate::table::{Implicit, Kind, Print, PrintItem, Type};
@@ -17,7 +19,11 @@ impl Inst {
     /// The text of the instruction as LLVM's disassembler prints it (one blank between words, branch
     /// targets as numbers). `set` is the set that it was decoded with; it decides the width of lane masks.
     pub fn text(&self, set: FeatureSet) -> String {
-        Printer { inst: self, wave64: self.target().is_cdna() || set.is_wave64() }.run()
+        Printer {
+            inst: self,
+            wave64: self.target().is_cdna() || set.is_wave64(),
+        }
+        .run()
     }
 }
 
@@ -39,7 +45,10 @@ impl Printer<'_> {
         let mut skip_suffix = true;
         // LLVM prints the format of a typed buffer instruction after the operand that follows it.
         let mut late = String::new();
-        let vopc = matches!(row.format, Format::VOPC | Format::VOPC_DPP16 | Format::VOPC_DPP8);
+        let vopc = matches!(
+            row.format,
+            Format::VOPC | Format::VOPC_DPP16 | Format::VOPC_DPP8
+        );
         if vopc && row.implicit_writes().any(|i| i == Implicit::Vcc) {
             out.push(' ');
             out.push_str(self.vcc());
@@ -106,8 +115,16 @@ impl Printer<'_> {
     /// VOP2 forms that read VCC name it after the second source, those that write it after the destination.
     fn mask_after(&self, name: Name) -> &'static str {
         let row = self.inst.row();
-        let vop2 = matches!(row.format, Format::VOP2 | Format::VOP2_DPP16 | Format::VOP2_DPP8 | Format::VOP2_SDWA);
-        if !vop2 || row.print.iter().any(|p| matches!(p, PrintItem::Word("vcc"))) {
+        let vop2 = matches!(
+            row.format,
+            Format::VOP2 | Format::VOP2_DPP16 | Format::VOP2_DPP8 | Format::VOP2_SDWA
+        );
+        if !vop2
+            || row
+                .print
+                .iter()
+                .any(|p| matches!(p, PrintItem::Word("vcc")))
+        {
             return "";
         }
         let here = match name {
@@ -138,7 +155,9 @@ impl Printer<'_> {
 
     /// An operand or modifier; empty where LLVM prints nothing.
     fn item(&self, name: Name) -> String {
-        let Some(info) = self.inst.row().operand(name) else { return String::new() };
+        let Some(info) = self.inst.row().operand(name) else {
+            return String::new();
+        };
         match info.ty.kind {
             Kind::Reg => self.register(name),
             Kind::FloatMods | Kind::IntMods | Kind::PackedMods => self.modified(name, info.ty.kind),
@@ -160,7 +179,9 @@ impl Printer<'_> {
             Print::Bit => shown(v != 0, word.into()),
             Print::Word => modifiers::number(inst, name, word, v),
             Print::BranchTarget => v.to_string(),
-            Print::U16ImmOperand if ty.fmt.is_some() => format!("{:#x}", inst.literal().unwrap_or(0)),
+            Print::U16ImmOperand if ty.fmt.is_some() => {
+                format!("{:#x}", inst.literal().unwrap_or(0))
+            }
             Print::U16ImmOperand => control::u16_operand(v),
             Print::U32ImmOperand => format!("{:#x}", inst.literal().unwrap_or(0)),
             Print::FP64ImmOperand => registers::literal64(ty, inst.literal().unwrap_or(0)),
@@ -173,7 +194,9 @@ impl Printer<'_> {
             Print::GPRIdxMode => control::gpr_idx(v),
             Print::Endpgm => shown(v != 0, v.to_string()),
             Print::CPol => cache::policy(inst, v),
-            Print::DPPCtrl => lanes::dpp(inst.target(), v),
+            Print::DPPCtrl => {
+                lanes::dpp(inst.target(), v).unwrap_or_else(|| format!("dpp_ctrl:{v:#x}"))
+            }
             Print::DPP8 => lanes::dpp8(v),
             Print::DppBoundCtrl => shown(v != 0, "bound_ctrl:1".into()),
             Print::DppFI => shown(v == 1 || v == 0xea, "fi:1".into()),
@@ -185,7 +208,9 @@ impl Printer<'_> {
             Print::OModSI => modifiers::omod(v).into(),
             // The scaled MFMAs keep op_sel in operands that are called modifiers.
             Print::OpSel if name != Name::op_sel => modifiers::op_sel(inst, inst.collect(2)),
-            Print::OpSelHi if name != Name::op_sel_hi => modifiers::op_sel_hi(inst, inst.collect(3)),
+            Print::OpSelHi if name != Name::op_sel_hi => {
+                modifiers::op_sel_hi(inst, inst.collect(3))
+            }
             Print::OpSel => modifiers::op_sel(inst, v),
             Print::OpSelHi => modifiers::op_sel_hi(inst, v),
             Print::NegLo => modifiers::list(inst, "neg_lo", v),
@@ -195,20 +220,40 @@ impl Printer<'_> {
             Print::Offset => shown(v != 0, format!("offset:{v}")),
             Print::BitOp3 => modifiers::bitop3(v),
             Print::BLGP => modifiers::blgp(inst, v),
-            Print::IndexKey8bit | Print::IndexKey16bit | Print::IndexKey32bit => shown(v != 0, format!("index_key:{v}")),
-            Print::R128A16 => shown(v != 0, if inst.target().is_cdna() { "a16" } else { "r128" }.into()),
+            Print::IndexKey8bit | Print::IndexKey16bit | Print::IndexKey32bit => {
+                shown(v != 0, format!("index_key:{v}"))
+            }
+            Print::R128A16 => shown(
+                v != 0,
+                if inst.target().is_cdna() {
+                    "a16"
+                } else {
+                    "r128"
+                }
+                .into(),
+            ),
             Print::FORMAT => formats::buffer(inst.target(), v),
             Print::ExpTgt => formats::export_target(inst.target(), v),
             Print::Dim => formats::dim(v),
             Print::InterpAttr => format!("attr{v}"),
             Print::InterpAttrChan => format!(".{}", ["x", "y", "z", "w"][(v & 3) as usize]),
-            Print::InterpSlot => ["p10", "p20", "p0"].get(v as usize).map_or_else(|| format!("invalid_param_{v}"), |s| (*s).into()),
+            Print::InterpSlot => ["p10", "p20", "p0"]
+                .get(v as usize)
+                .map_or_else(|| format!("invalid_param_{v}"), |s| (*s).into()),
             Print::MatrixAFMT => modifiers::matrix("matrix_a_fmt", &modifiers::MATRIX_FORMATS, v),
             Print::MatrixBFMT => modifiers::matrix("matrix_b_fmt", &modifiers::MATRIX_FORMATS, v),
-            Print::MatrixAScale => modifiers::matrix("matrix_a_scale", &modifiers::MATRIX_SCALES, v),
-            Print::MatrixBScale => modifiers::matrix("matrix_b_scale", &modifiers::MATRIX_SCALES, v),
-            Print::MatrixAScaleFmt => modifiers::matrix("matrix_a_scale_fmt", &modifiers::MATRIX_SCALE_FORMATS, v),
-            Print::MatrixBScaleFmt => modifiers::matrix("matrix_b_scale_fmt", &modifiers::MATRIX_SCALE_FORMATS, v),
+            Print::MatrixAScale => {
+                modifiers::matrix("matrix_a_scale", &modifiers::MATRIX_SCALES, v)
+            }
+            Print::MatrixBScale => {
+                modifiers::matrix("matrix_b_scale", &modifiers::MATRIX_SCALES, v)
+            }
+            Print::MatrixAScaleFmt => {
+                modifiers::matrix("matrix_a_scale_fmt", &modifiers::MATRIX_SCALE_FORMATS, v)
+            }
+            Print::MatrixBScaleFmt => {
+                modifiers::matrix("matrix_b_scale_fmt", &modifiers::MATRIX_SCALE_FORMATS, v)
+            }
         }
     }
 }

@@ -7,7 +7,11 @@ use crate::table::{Fmt, Kind, Type};
 
 /// `v5` or `v[5:8]`.
 fn run(letter: &str, first: u32, count: u32) -> String {
-    if count <= 1 { format!("{letter}{first}") } else { format!("{letter}[{first}:{}]", first + count - 1) }
+    if count <= 1 {
+        format!("{letter}{first}")
+    } else {
+        format!("{letter}[{first}:{}]", first + count - 1)
+    }
 }
 
 fn scalar(first: u8, count: u32) -> String {
@@ -42,7 +46,9 @@ fn constant(ty: &Type, code: u32) -> String {
         193..=208 => (192 - code as i32).to_string(),
         248 if matches!(ty.fmt, Some(Fmt::Fp64 | Fmt::Int64)) => "0.15915494309189532".into(),
         248 => "0.15915494".into(),
-        _ => FLOATS.get(code.wrapping_sub(240) as usize).map_or_else(String::new, |s| (*s).into()),
+        _ => FLOATS
+            .get(code.wrapping_sub(240) as usize)
+            .map_or_else(String::new, |s| (*s).into()),
     }
 }
 
@@ -55,14 +61,16 @@ fn literal(ty: &Type, value: u64) -> String {
         _ => v as i32 >= -16 && v as i32 <= 64,
     };
     let half = matches!(ty.fmt, Some(Fmt::Int16 | Fmt::Fp16 | Fmt::Bf16));
-    let float = FLOAT_BITS.iter().any(|&(f16, bf16, f32, f64)| match ty.fmt {
-        _ if half && v == f32 => true,
-        Some(Fmt::Fp16 | Fmt::V2fp16) => v == u32::from(f16),
-        Some(Fmt::Bf16 | Fmt::V2bf16) => v == u32::from(bf16),
-        Some(Fmt::Fp64) => u64::from(v) << 32 == f64,
-        Some(Fmt::Int64) => false,
-        _ => v == f32,
-    });
+    let float = FLOAT_BITS
+        .iter()
+        .any(|&(f16, bf16, f32, f64)| match ty.fmt {
+            _ if half && v == f32 => true,
+            Some(Fmt::Fp16 | Fmt::V2fp16) => v == u32::from(f16),
+            Some(Fmt::Bf16 | Fmt::V2bf16) => v == u32::from(bf16),
+            Some(Fmt::Fp64) => u64::from(v) << 32 == f64,
+            Some(Fmt::Int64) => false,
+            _ => v == f32,
+        });
     if small || float {
         format!("lit({v:#x})")
     } else if half {
@@ -105,7 +113,9 @@ impl Printer<'_> {
     }
 
     pub(super) fn register(&self, name: Name) -> String {
-        let Some(info) = self.inst.row().operand(name) else { return String::new() };
+        let Some(info) = self.inst.row().operand(name) else {
+            return String::new();
+        };
         let ty = info.ty;
         let count = self.inst.registers(info, self.wave64);
         let name = match self.export_source(name) {
@@ -116,7 +126,9 @@ impl Printer<'_> {
         match self.inst.operand(name) {
             None => String::new(),
             Some(Operand::Vgpr(v)) => run("v", v.into(), count),
-            Some(Operand::Vgpr16 { reg, high }) => format!("v{reg}.{}", if high { 'h' } else { 'l' }),
+            Some(Operand::Vgpr16 { reg, high }) => {
+                format!("v{reg}.{}", if high { 'h' } else { 'l' })
+            }
             Some(Operand::Agpr(a)) => run("a", a.into(), count),
             Some(Operand::Sgpr(s)) => scalar(s, count),
             Some(Operand::Special(s)) => special(s, count),
@@ -151,20 +163,26 @@ impl Printer<'_> {
             Format::VOP3P | Format::VOP3P_DPP16 | Format::VOP3P_DPP8 | Format::VOP3PX
         );
         // LLVM drops what the DPP forms of 16-bit integer instructions say about signs.
-        let integer = matches!(self.inst.format(), Format::VOP1_DPP16 | Format::VOP2_DPP16 | Format::VOPC_DPP16)
-            && match self.inst.op() {
-                Op::v_ldexp_f16 => name == Name::src1,
-                Op::v_cvt_pk_f16_fp8 | Op::v_cvt_pk_f16_bf8 => true,
-                op => ["_i16", "_u16", "_b16"].iter().any(|e| op.name().ends_with(e)),
-            };
+        let integer = matches!(
+            self.inst.format(),
+            Format::VOP1_DPP16 | Format::VOP2_DPP16 | Format::VOPC_DPP16
+        ) && match self.inst.op() {
+            Op::v_ldexp_f16 => name == Name::src1,
+            Op::v_cvt_pk_f16_fp8 | Op::v_cvt_pk_f16_bf8 => true,
+            op => ["_i16", "_u16", "_b16"]
+                .iter()
+                .any(|e| op.name().ends_with(e)),
+        };
         let float = !integer && (kind == Kind::FloatMods || kind == Kind::PackedMods && !packed);
         match kind {
             Kind::IntMods if v & 1 != 0 => format!("sext({text})"),
             // SDWA forms of the fp8 conversions have the bit of integers.
             Kind::FloatMods if v & 0x10 != 0 => format!("sext({text})"),
             _ if float => {
-                let number = matches!(self.inst.operand(name), Some(Operand::Const(_) | Operand::Literal(_)))
-                    && !text.starts_with("lit");
+                let number = matches!(
+                    self.inst.operand(name),
+                    Some(Operand::Const(_) | Operand::Literal(_))
+                ) && !text.starts_with("lit");
                 match (v & 1 != 0, v & 2 != 0) {
                     (true, true) => format!("-|{text}|"),
                     (false, true) => format!("|{text}|"),

@@ -110,13 +110,13 @@ pub unsafe trait Lanes: Copy + 'static {
     /// High 32 bits of the unsigned product.
     #[inline(always)]
     fn mul_hi_u(a: Self::V, b: Self::V) -> Self::V {
-        Self::map2(a, b, |a, b| (u64::from(a) * u64::from(b) >> 32) as u32)
+        Self::map2(a, b, |a, b| ((u64::from(a) * u64::from(b)) >> 32) as u32)
     }
     /// High 32 bits of the signed product.
     #[inline(always)]
     fn mul_hi_i(a: Self::V, b: Self::V) -> Self::V {
         Self::map2(a, b, |a, b| {
-            (i64::from(a as i32) * i64::from(b as i32) >> 32) as u32
+            ((i64::from(a as i32) * i64::from(b as i32)) >> 32) as u32
         })
     }
     /// Chooses each byte of the result by a byte of `sel`: 0–3 bytes of `b`, 4–7 bytes of `a`, 8–11 the sign of

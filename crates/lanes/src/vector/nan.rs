@@ -1,5 +1,5 @@
 //! Which NaN an operation returns, for single values.
-//! Hosts differ in payload and sign; every back end repairs NaN results with these functions.
+//! (RDNA4 manual 13.3, CDNA4 manual 9.2.3: the first NaN operand made quiet, else -QNaN.) Hosts differ; every back end repairs NaN results with these functions.
 
 /// The f32 NaN of an operation without a NaN operand (RDNA4 manual, "Float Add rules": -QNaN).
 pub const NAN_F32: u32 = 0xffc0_0000;

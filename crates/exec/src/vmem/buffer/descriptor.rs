@@ -77,7 +77,13 @@ pub struct Buffer {
 impl Buffer {
     /// Takes a descriptor apart. `soffset` is the scalar offset; `formatted` tells FORMAT instructions,
     /// whose stride has no upper bits in the data format field (CDNA).
-    pub fn new(rules: Rules, words: [u32; 4], soffset: u32, indexed: bool, formatted: bool) -> Buffer {
+    pub fn new(
+        rules: Rules,
+        words: [u32; 4],
+        soffset: u32,
+        indexed: bool,
+        formatted: bool,
+    ) -> Buffer {
         let bits = u128::from(words[0])
             | u128::from(words[1]) << 32
             | u128::from(words[2]) << 64
@@ -159,10 +165,14 @@ impl Buffer {
             }
             let (msb, lsb) = (index / self.index_stride, index % self.index_stride);
             let (high, low) = (offset / self.element, offset % self.element);
-            let within = (msb * self.stride + high * self.element) * self.index_stride + lsb * self.element + low;
+            let within = (msb * self.stride + high * self.element) * self.index_stride
+                + lsb * self.element
+                + low;
             self.base.wrapping_add(within)
         } else {
-            self.base.wrapping_add(index * self.stride).wrapping_add(offset)
+            self.base
+                .wrapping_add(index * self.stride)
+                .wrapping_add(offset)
         }
     }
 
@@ -177,7 +187,11 @@ impl Buffer {
         match self.rules {
             Rules::Cdna => {
                 if self.indexed {
-                    if self.stride != 0 { index < self.records } else { offset < self.records }
+                    if self.stride != 0 {
+                        index < self.records
+                    } else {
+                        offset < self.records
+                    }
                 } else {
                     self.add_tid || offset < self.records
                 }
@@ -190,7 +204,10 @@ impl Buffer {
                     1 => index < self.records,
                     2 => self.records != 0,
                     _ if self.swizzled && self.stride != 0 => structured,
-                    _ => index * self.stride + offset + bytes <= self.records.saturating_sub(self.shrink),
+                    _ => {
+                        index * self.stride + offset + bytes
+                            <= self.records.saturating_sub(self.shrink)
+                    }
                 }
             }
             Rules::Cdna5 => {

@@ -10,7 +10,7 @@ use super::address::{self, Addresses, all_lanes, for_lanes, is_run};
 use super::body::{self, Body};
 use super::datum::{Datum, Load, Store, by_load, by_store, rows_to_read, rows_to_write};
 use super::rmw::{Rmw, Value, by_rmw};
-use super::{LANES, Form, atomic, global, memory_flush, nothing, role};
+use super::{Form, LANES, atomic, global, memory_flush, nothing, role};
 use crate::lower::Lowering;
 use crate::record::{Class, Flow, Operand, Record};
 use crate::wave::Cx;
@@ -49,7 +49,9 @@ pub fn lower(inst: &Inst, pc: u64, lowering: &mut Lowering) -> Option<Record> {
     if has_status(inst) {
         return None;
     }
-    let Some(rest) = name.strip_prefix("buffer_") else { return None };
+    let Some(rest) = name.strip_prefix("buffer_") else {
+        return None;
+    };
     if inst.row().operand(Name::srsrc).is_none() {
         // Cache control: memory is coherent here.
         return Some(nothing(inst, pc, Class::Vmem));
@@ -59,7 +61,6 @@ pub fn lower(inst: &Inst, pc: u64, lowering: &mut Lowering) -> Option<Record> {
     let vector = |name, role| Some(lowering.banked(lowering.source(inst, name)?, role));
     record.src[0] = vector(Name::vaddr, role::ADDRESS).unwrap_or_default();
     record.src[1] = lowering.source(inst, Name::srsrc)?;
-    record.src[1].scalar()?;
     record.src[2] = vector(Name::vdata, role::DST).unwrap_or_default();
     record.mem.soffset = lowering.source(inst, Name::soffset).unwrap_or_default();
     record.imm = i64::from(inst.field(Name::offset).unwrap_or(0));
@@ -89,7 +90,7 @@ pub fn lower(inst: &Inst, pc: u64, lowering: &mut Lowering) -> Option<Record> {
             return super::to_lds::buffer(record, datum, backend);
         }
         record.dst = record.src[2];
-        record.run = by_load!(datum, backend, BufferLoad);
+        record.run = by_load!(datum.on(lowering.target), backend, BufferLoad);
         return Some(record);
     }
     if let Some(datum) = rest.strip_prefix("store_").and_then(Datum::of_store) {
@@ -102,16 +103,34 @@ pub fn lower(inst: &Inst, pc: u64, lowering: &mut Lowering) -> Option<Record> {
 /// The descriptor of an instruction.
 #[inline(always)]
 pub fn descriptor(cx: &Cx<'_, '_>, record: &Record, formatted: bool) -> Buffer {
-    let s = record.src[1].scalar().unwrap_or(0);
-    let words = [cx.wave.s[s], cx.wave.s[s + 1], cx.wave.s[s + 2], cx.wave.s[s + 3]];
+    // NULL in the place of a descriptor reads as zeros.
+    let words = match record.src[1].scalar() {
+        Some(s) => [
+            cx.wave.s[s],
+            cx.wave.s[s + 1],
+            cx.wave.s[s + 2],
+            cx.wave.s[s + 3],
+        ],
+        None => [0; 4],
+    };
     let indexed = matches!(record.mem.form, Form::BufferIndex | Form::BufferBoth);
-    Buffer::new(record.mem.rules, words, cx.get32(record.mem.soffset), indexed, formatted)
+    Buffer::new(
+        record.mem.rules,
+        words,
+        cx.get32(record.mem.soffset),
+        indexed,
+        formatted,
+    )
 }
 
 /// The part of the offset that lanes share.
 #[inline(always)]
 fn shared_offset(cx: &Cx<'_, '_>, record: &Record) -> u64 {
-    let scalar = if Buffer::offset_has_scalar(record.mem.rules) { cx.get32(record.mem.soffset) } else { 0 };
+    let scalar = if Buffer::offset_has_scalar(record.mem.rules) {
+        cx.get32(record.mem.soffset)
+    } else {
+        0
+    };
     record.imm as u64 + u64::from(scalar)
 }
 
@@ -128,7 +147,11 @@ pub fn positions(cx: &Cx<'_, '_>, record: &Record) -> [Position; LANES] {
         _ => (None, None),
     };
     for (l, p) in out.iter_mut().enumerate() {
-        *p = Position { index: 0, offset: shared, lane: l as u64 };
+        *p = Position {
+            index: 0,
+            offset: shared,
+            lane: l as u64,
+        };
     }
     if let Some(r) = index {
         for (p, &w) in out.iter_mut().zip(cx.wave.v.read(r)) {
@@ -152,17 +175,26 @@ fn part(bytes: usize) -> u64 {
 /// Address of lane 0 if all lanes are active, in range and one behind the other in a raw buffer.
 #[inline(always)]
 pub fn run(cx: &Cx<'_, '_>, record: &Record, buffer: &Buffer, bytes: usize) -> Option<u64> {
-    if record.mem.form != Form::BufferOffset || !buffer.is_raw() || cx.wave.exec() != all_lanes(cx.wave.lanes) {
+    if record.mem.form != Form::BufferOffset
+        || !buffer.is_raw()
+        || cx.wave.exec() != all_lanes(cx.wave.lanes)
+    {
         return None;
     }
     let row = cx.wave.v.read(record.src[0].vector()?);
     if !is_run(row, bytes as u32, bytes as u32) {
         return None;
     }
-    let first = Position { index: 0, offset: shared_offset(cx, record) + u64::from(row[0]), lane: 0 };
+    let first = Position {
+        index: 0,
+        offset: shared_offset(cx, record) + u64::from(row[0]),
+        lane: 0,
+    };
     // Offsets grow with the lane: if the last lane's last part is in range, so is everything.
     let last = bytes as u64 * (row.len() as u64 - 1) + bytes as u64 - part(bytes);
-    buffer.in_range(first, last, part(bytes)).then(|| buffer.address(first, 0))
+    buffer
+        .in_range(first, last, part(bytes))
+        .then(|| buffer.address(first, 0))
 }
 
 /// Addresses of lanes, which of them are wholly in range, and which only in part.
@@ -178,12 +210,18 @@ pub struct Resolved {
 /// Resolves the lanes of an access of `bytes` bytes.
 #[inline(always)]
 pub fn resolve(buffer: &Buffer, at: &[Position; LANES], exec: u64, bytes: usize) -> Resolved {
-    let mut out = Resolved { addresses: [0; LANES], whole: 0, rest: 0 };
+    let mut out = Resolved {
+        addresses: [0; LANES],
+        whole: 0,
+        rest: 0,
+    };
     let last = bytes as u64 - part(bytes);
     let pieces = buffer.swizzled && bytes > 4;
     for (l, (a, p)) in out.addresses.iter_mut().zip(at).enumerate() {
         *a = buffer.address(*p, 0);
-        let whole = !pieces && buffer.in_range(*p, 0, part(bytes)) && buffer.in_range(*p, last, part(bytes));
+        let whole = !pieces
+            && buffer.in_range(*p, 0, part(bytes))
+            && buffer.in_range(*p, last, part(bytes));
         out.whole |= u64::from(whole) << l;
     }
     out.whole &= exec;
@@ -207,7 +245,9 @@ impl<D: Load> Body for BufferLoad<D> {
         if flow != Flow::Next || found.rest == 0 {
             return flow;
         }
-        let Some(first) = record.dst.vector() else { return Flow::Next };
+        let Some(first) = record.dst.vector() else {
+            return Flow::Next;
+        };
         let rows = rows_to_write::<D>(cx, first);
         for lane in (0..LANES).filter(|l| found.rest >> l & 1 != 0) {
             match read(cx, record, &buffer, at[lane], lane, D::BYTES) {
@@ -238,8 +278,20 @@ pub fn read(
         let address = buffer.address(at, more);
         match cx.unit.memory.locate(address, to.len() as u64, false) {
             // SAFETY: `locate` vouches for the bytes, `out` is the instruction's own.
-            Ok(p) => unsafe { std::ptr::copy_nonoverlapping(p.cast_const(), to.as_mut_ptr(), to.len()) },
-            Err(kind) => return Err(address::fault(cx, record, "load", to.len(), address, lane, kind)),
+            Ok(p) => unsafe {
+                std::ptr::copy_nonoverlapping(p.cast_const(), to.as_mut_ptr(), to.len())
+            },
+            Err(kind) => {
+                return Err(address::fault(
+                    cx,
+                    record,
+                    "load",
+                    to.len(),
+                    address,
+                    lane,
+                    kind,
+                ));
+            }
         }
     }
     Ok(out)
@@ -263,7 +315,17 @@ pub fn write(
         match cx.unit.memory.locate(address, from.len() as u64, true) {
             // SAFETY: as for `read`, for writing.
             Ok(p) => unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), p, from.len()) },
-            Err(kind) => return Err(address::fault(cx, record, "store", from.len(), address, lane, kind)),
+            Err(kind) => {
+                return Err(address::fault(
+                    cx,
+                    record,
+                    "store",
+                    from.len(),
+                    address,
+                    lane,
+                    kind,
+                ));
+            }
         }
     }
     Ok(())
@@ -285,7 +347,9 @@ impl<D: Store> Body for BufferStore<D> {
         if flow != Flow::Next || found.rest == 0 {
             return flow;
         }
-        let Some(first) = record.src[2].vector() else { return Flow::Next };
+        let Some(first) = record.src[2].vector() else {
+            return Flow::Next;
+        };
         let rows = rows_to_read::<D>(cx, first);
         for lane in (0..LANES).filter(|l| found.rest >> l & 1 != 0) {
             let mut bytes = [0u8; 16];
@@ -315,9 +379,10 @@ impl<O: Rmw> Body for BufferAtomic<O> {
         let flow = atomic::global::<O>(cx, record, &addresses, exec & inside);
         // Lanes out of range change nothing and return zero.
         if record.dst != Operand::None {
-            for_lanes(exec & !inside, |lane| atomic::give_back(cx, record, lane, O::T::default()));
+            for_lanes(exec & !inside, |lane| {
+                atomic::give_back(cx, record, lane, O::T::default())
+            });
         }
         flow
     }
 }
-

@@ -7,6 +7,7 @@ macro_rules! vector_kernels {
         use $v as v;
 
         use super::super::layout::KSplit;
+        use super::super::COperand;
         use super::super::op::Element;
         use super::scratch::{MAX_K, Panel, STRIDE, Scratch};
         use super::{Fused, Job, Plan, Range, Unpack};
@@ -35,7 +36,8 @@ macro_rules! vector_kernels {
                     Element::Bf16 => each(what, rows, out, |x| {
                         let x = v::xor(x, flip);
                         let (low, high) = (v::shl::<16>(x), v::and(x, v::splat_i(!0xffff)));
-                        [v::float(low), v::float(high)].map(|x| v::flush_positive(x, limit))
+                        let (low, high) = (v::float(low), v::float(high));
+                        [v::flush_positive(low, limit), v::flush_positive(high, limit)]
                     }),
                     // The upper half of an f16.
                     Element::Bf8 => each(what, rows, out, |x| {
@@ -114,6 +116,164 @@ macro_rules! vector_kernels {
                     }
                 }
             }
+        }
+
+        /// Spreads integers into pairs of 16 bits: bytes 0 and 2, bytes 1 and 3 of a word, or
+        /// nibbles 0 and 4, 1 and 5, and so on. The order of k is one of its own, the same for A
+        /// and B: sums of integers do not depend on it.
+        ///
+        /// # Safety
+        /// As for `unpack`.
+        #[target_feature(enable = $features)]
+        pub(super) unsafe fn unpack_pairs(what: &Unpack, rows: &[&[u32]], out: &mut Panel<f32>) {
+            // SAFETY: the contract of `each` is that of this function.
+            unsafe {
+                match (what.element.bits(), what.signed) {
+                    (8, true) => each(what, rows, out, |x| {
+                        let (even, odd) = (v::sar16::<8>(v::shl16::<8>(x)), v::sar16::<8>(x));
+                        [v::float(even), v::float(odd)]
+                    }),
+                    (8, false) => each(what, rows, out, |x| {
+                        let (even, odd) = (v::shr16::<8>(v::shl16::<8>(x)), v::shr16::<8>(x));
+                        [v::float(even), v::float(odd)]
+                    }),
+                    (_, signed) => each(what, rows, out, |x| {
+                        let mut out = [v::zero(); 4];
+                        let shifted = [v::shl16::<12>(x), v::shl16::<8>(x), v::shl16::<4>(x), x];
+                        for (out, x) in out.iter_mut().zip(shifted) {
+                            let top = if signed { v::sar16::<12>(x) } else { v::shr16::<12>(x) };
+                            *out = v::float(top);
+                        }
+                        out
+                    }),
+                }
+            }
+        }
+
+        /// Products of pairs over `length` panel rows, added to i32 accumulators, wrapping.
+        ///
+        /// # Safety
+        /// The host must support the features.
+        #[target_feature(enable = $features)]
+        pub(super) unsafe fn integer(scratch: &Scratch, length: usize, plan: &Plan, d: &mut [u32]) {
+            if plan.quad {
+                integer_rows::<4, true>(scratch, length, plan, d);
+            } else {
+                integer_rows::<{ v::ROWS }, false>(scratch, length, plan, d);
+            }
+        }
+
+        #[inline]
+        #[target_feature(enable = $features)]
+        fn integer_rows<const ROWS: usize, const QUAD: bool>(scratch: &Scratch, length: usize, plan: &Plan, d: &mut [u32]) {
+            assert!(length <= MAX_K && plan.fits(d.len()));
+            for job in &plan.jobs[..plan.count] {
+                for first in (0..if QUAD { 4 } else { 16 } / ROWS).map(|i| i * ROWS) {
+                    for lane in (0..16 / v::LANES).map(|i| i * v::LANES) {
+                        let (a, b) = sources::<ROWS, QUAD>(scratch, job, first, lane);
+                        let mut sums = [v::splat_i(0); ROWS];
+                        for (row, sum) in sums.iter_mut().enumerate() {
+                            let at = job.d + lane + plan.rows[first + row];
+                            // SAFETY: `fits` checked that LANES words follow `at`.
+                            *sum = v::bits(unsafe { v::load(d.as_ptr().add(at).cast()) });
+                        }
+                        for k in 0..length {
+                            // SAFETY: k is a row of the panels, `sources` checked the columns.
+                            unsafe {
+                                let b = v::bits(v::load(b.add(k * STRIDE)));
+                                for (row, sum) in sums.iter_mut().enumerate() {
+                                    let a = v::bits(a_at::<QUAD>(a.add(k * STRIDE), row));
+                                    *sum = v::dot_pairs(a, b, *sum);
+                                }
+                            }
+                        }
+                        for (row, sum) in sums.into_iter().enumerate() {
+                            let at = job.d + lane + plan.rows[first + row];
+                            // SAFETY: `fits` checked that LANES words follow `at`.
+                            unsafe { v::store(d.as_mut_ptr().add(at).cast(), v::float(sum)) };
+                        }
+                    }
+                }
+            }
+        }
+
+        /// 16-bit C to f32 accumulators. Two rows share a register, or (RDNA3) a row takes the
+        /// given half of one.
+        ///
+        /// # Safety
+        /// The host must support the features; rows must have the lanes of a wave.
+        #[target_feature(enable = $features)]
+        pub(super) unsafe fn widen(element: Element, half: Option<u8>, c: COperand<'_>, old: &[[u32; 64]], d: &mut [[u32; 64]]) {
+            let per_register = if half.is_some() { 1 } else { 2 };
+            for (register, out) in d.chunks_mut(per_register).enumerate() {
+                for lane in (0..64 / v::LANES).map(|i| i * v::LANES) {
+                    let x = match c {
+                        COperand::Constant(bits) => v::splat_i((bits as u32 & 0xffff | (bits as u32) << 16) as i32),
+                        COperand::InPlace => {
+                            // SAFETY: a row of D has 64 words.
+                            v::bits(unsafe { v::load(old[register].as_ptr().add(lane).cast()) })
+                        }
+                        COperand::Rows(rows) => {
+                            let Some(words) = rows[register].get(lane..lane + v::LANES) else {
+                                continue;
+                            };
+                            // SAFETY: `words` has LANES words.
+                            v::bits(unsafe { v::load(words.as_ptr().cast()) })
+                        }
+                    };
+                    let (low, high) = if element == Element::F16 {
+                        v::halves(x)
+                    } else {
+                        (v::float(v::shl::<16>(x)), v::float(v::and(x, v::splat_i(!0xffff))))
+                    };
+                    let values = if half == Some(1) { [high, high] } else { [low, high] };
+                    for (row, value) in out.iter_mut().zip(values) {
+                        // SAFETY: a row has 64 words.
+                        unsafe { v::store(row.as_mut_ptr().add(lane).cast(), value) };
+                    }
+                }
+            }
+        }
+
+        /// Rounds f32 sums to 16-bit D: the reverse of `widen`.
+        ///
+        /// # Safety
+        /// The host must support the features.
+        #[target_feature(enable = $features)]
+        pub(super) unsafe fn narrow(element: Element, half: Option<u8>, wave: usize, sums: &[[u32; 64]], d: &mut [[u32; 64]]) {
+            let per_register = if half.is_some() { 1 } else { 2 };
+            for (sums, out) in sums.chunks(per_register).zip(d) {
+                for lane in (0..wave / v::LANES).map(|i| i * v::LANES) {
+                    let round = |row: usize| {
+                        let from = &sums[row][lane..lane + v::LANES];
+                        // SAFETY: `from` has LANES words.
+                        let x = unsafe { v::load(from.as_ptr().cast()) };
+                        if element == Element::F16 { v::to_f16(x) } else { to_bf16(x) }
+                    };
+                    let to = &mut out[lane..lane + v::LANES];
+                    // SAFETY: `to` has LANES words.
+                    unsafe {
+                        let old = v::bits(v::load(to.as_ptr().cast()));
+                        let new = match half {
+                            None => v::or(round(0), v::shl::<16>(round(1))),
+                            Some(0) => v::or(v::and(old, v::splat_i(!0xffff)), round(0)),
+                            Some(_) => v::or(v::and(old, v::splat_i(0xffff)), v::shl::<16>(round(0))),
+                        };
+                        v::store(to.as_mut_ptr().cast(), v::float(new));
+                    }
+                }
+            }
+        }
+
+        /// Rounds to bf16, in the low halves; NaN becomes 0x7fc0.
+        #[inline]
+        #[target_feature(enable = $features)]
+        fn to_bf16(x: v::F) -> v::I {
+            let bits = v::bits(v::canonical(x));
+            let odd = v::and(v::shr::<16>(bits), v::splat_i(1));
+            let rounded = v::add_i(v::add_i(bits, v::splat_i(0x7fff)), odd);
+            // The NaN has no low bits: rounding leaves it.
+            v::shr::<16>(rounded)
         }
 
         /// A[row, k] for the lanes of a strip: one element, or for 4x4 shapes one per block.

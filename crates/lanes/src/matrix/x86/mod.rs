@@ -72,6 +72,8 @@ struct Unpack {
     signs: u32,
     /// Magnitudes below become +0.
     limit: f32,
+    /// Integers are signed.
+    signed: bool,
     /// Rows of 32-row blocks go in the order of the accumulator registers: first those whose
     /// bit 2 is clear, in ascending order, then the others.
     interleave: bool,
@@ -110,6 +112,10 @@ impl Range {
     fn exact(a: Range, b: Range, c: Option<Range>, k: usize) -> bool {
         const NORMAL: std::ops::Range<u32> = 0x0080_0000..0x7f80_0000;
         if [a, b].iter().any(|x| !NORMAL.contains(&x.unit) || x.top >= NORMAL.end) {
+            return false;
+        }
+        // A zero has the exponent -126: together with a large factor it could set the grid.
+        if exponent(a.top).max(exponent(b.top)) > 50 {
             return false;
         }
         let length = (k as u32).next_power_of_two().trailing_zeros() as i32;
@@ -266,7 +272,11 @@ fn unpacking(op: &MatrixOp, operand: u32) -> Unpack {
         bit(op.mods.neg) << 15 | bit(op.mods.neg_hi) << 31
     };
     let interleave = operand == 0 && op.family.is_mfma() && op.m == 32;
-    Unpack { element, split, lanes, signs, limit: super::unpack::flush_limit(op, element), interleave }
+    // Integers are unpacked in pairs.
+    let chunk = if element.is_integer() { split.chunk / 2 } else { split.chunk };
+    let split = KSplit { chunk, ..split };
+    let signed = element == Element::I8 || bit(op.mods.neg) == 1;
+    Unpack { element, split, lanes, signs, signed, limit: super::unpack::flush_limit(op, element), interleave }
 }
 
 /// The vector form of an instruction.
@@ -283,22 +293,23 @@ pub(super) struct Recipe {
 impl Recipe {
     /// `None` if the instruction is left to the scalar reference.
     pub fn new(op: &MatrixOp) -> Option<Recipe> {
-        // Rare: modifiers that act on single results or on C.
-        let wmma_c = !op.family.is_mfma() && (op.mods.neg & 4 != 0 || op.mods.neg_hi & 4 != 0);
-        if op.kind != Kind::Dense || op.mods.fp16_ovfl || op.mods.clamp || wmma_c {
-            return None;
-        }
-        if op.c.bits() != 32 || op.d.bits() != 32 {
+        // Clamps act on single results and are rare.
+        if op.kind != Kind::Dense || op.mods.fp16_ovfl || op.mods.clamp || op.a == Element::F64 {
             return None;
         }
         let algorithm = algorithm(op);
-        if !matches!(algorithm, Algorithm::Chain | Algorithm::Tree { .. } | Algorithm::Fused { .. }) {
+        if matches!(algorithm, Algorithm::Scaled { .. } | Algorithm::Dot2) {
             return None;
         }
+        let wmma_c = !op.family.is_mfma() && (op.mods.neg & 4 != 0 || op.mods.neg_hi & 4 != 0);
+        if algorithm != Algorithm::Chain && wmma_c || op.c.bits() > op.d.bits() {
+            return None;
+        }
+        let a = unpacking(op, 0);
         Some(Recipe {
             algorithm,
             plan: plan(op)?,
-            a: unpacking(op, 0),
+            a,
             b: unpacking(op, 1),
             permutes: op.family.is_mfma() && (op.mods.cbsz != 0 || op.mods.blgp != 0),
         })
@@ -335,55 +346,116 @@ impl Recipe {
         c: COperand<'_>,
         d: &mut [[u32; 64]],
     ) -> bool {
-        let plan = &self.plan;
-        macro_rules! kernels {
-            ($v:ident, $scratch:ident) => {{
-                // SAFETY: the host supports the back end and every row has the lanes of a wave,
-                // see `execute`.
+        SCRATCH.with_borrow_mut(|scratch| {
+            self.unpack(backend, a, b, scratch);
+            if op.d.bits() == 32 {
+                copy_c(op, c, d);
+                change_signs(op, d);
+                return self.compute(op, backend, scratch, d);
+            }
+            // 16-bit results: accumulate in f32 beside D, round at the end.
+            let mut wide = [[0; 64]; 8];
+            let wide = &mut wide[..256 / op.wave];
+            let half = (op.family == Family::Rdna3).then_some(op.mods.op_sel >> 2 & 1);
+            match (op.c.bits(), backend) {
+                (32, _) => copy_c(op, c, wide),
+                // SAFETY: the host supports the back end, the rows have the lanes of a wave.
+                (_, Backend::Avx2) => unsafe { avx2::widen(op.c, half, c, d, wide) },
+                // SAFETY: as above.
+                _ => unsafe { avx512::widen(op.c, half, c, d, wide) },
+            }
+            change_signs(op, wide);
+            if !self.compute(op, backend, scratch, wide) {
+                return false;
+            }
+            match backend {
+                // SAFETY: the host supports the back end.
+                Backend::Avx2 => unsafe { avx2::narrow(op.d, half, op.wave, wide, d) },
+                // SAFETY: as above.
+                _ => unsafe { avx512::narrow(op.d, half, op.wave, wide, d) },
+            }
+            true
+        })
+    }
+
+    /// Fills the panels of A and B.
+    fn unpack(&self, backend: Backend, a: &[&[u32]], b: &[&[u32]], scratch: &mut Scratch) {
+        macro_rules! unpack {
+            ($v:ident) => {
+                // SAFETY: the host supports the back end and every row has the lanes of a wave.
                 unsafe {
-                    $v::unpack(&self.a, a, &mut $scratch.a);
-                    $v::unpack(&self.b, b, &mut $scratch.b);
-                    copy_c(op, c, d);
-                    let d = d.as_flattened_mut();
+                    if self.algorithm == Algorithm::Integer {
+                        $v::unpack_pairs(&self.a, a, &mut scratch.a);
+                        $v::unpack_pairs(&self.b, b, &mut scratch.b);
+                    } else {
+                        $v::unpack(&self.a, a, &mut scratch.a);
+                        $v::unpack(&self.b, b, &mut scratch.b);
+                    }
+                }
+            };
+        }
+        match backend {
+            Backend::Scalar => {}
+            Backend::Avx2 => unpack!(avx2),
+            Backend::Avx512 => unpack!(avx512),
+        }
+    }
+
+    /// Adds the products of the panels to the 32-bit accumulators in `d`; false if that is
+    /// beyond the kernels, and then leaves `d` as it was.
+    fn compute(&self, op: &MatrixOp, backend: Backend, scratch: &mut Scratch, d: &mut [[u32; 64]]) -> bool {
+        let plan = &self.plan;
+        let d = d.as_flattened_mut();
+        macro_rules! compute {
+            ($v:ident) => {
+                // SAFETY: the host supports the back end.
+                unsafe {
+                    let ranges = |scratch: &Scratch| {
+                        let a = $v::range(&scratch.a[..op.k], self.a.lanes);
+                        (a, $v::range(&scratch.b[..op.k], self.b.lanes))
+                    };
                     match self.algorithm {
-                        Algorithm::Chain => $v::chain($scratch, op.k, plan, d),
+                        Algorithm::Chain => $v::chain(scratch, op.k, plan, d),
+                        Algorithm::Integer => $v::integer(scratch, op.k / 2, plan, d),
                         Algorithm::Tree { group, flush } => {
-                            $v::tree($scratch, op.k, plan, d, group, flush, op.a == Element::F16);
+                            let exact = op.a == Element::F16 || flush && {
+                                let (a, b) = ranges(scratch);
+                                nothing_to_flush(a, b, d)
+                            };
+                            $v::tree(scratch, op.k, plan, d, group, flush, exact);
                         }
                         Algorithm::Fused { group, parity } => {
-                            let (a, b) = (&$scratch.a[..op.k], &$scratch.b[..op.k]);
-                            let (lanes_a, lanes_b) = (self.a.lanes, self.b.lanes);
-                            let (range_a, range_b) = ($v::range(a, lanes_a), $v::range(b, lanes_b));
-                            if Range::exact(range_a, range_b, None, op.k) {
-                                let range_c = $v::range(as_floats(d), 64);
-                                if Range::exact(range_a, range_b, Some(range_c), op.k) {
-                                    $v::clear_signs_of_zeros(d);
-                                    $v::chain($scratch, op.k, plan, d);
-                                    return true;
-                                }
+                            let (a, b) = ranges(scratch);
+                            if Range::exact(a, b, None, op.k)
+                                && Range::exact(a, b, Some($v::range(as_floats(d), 64)), op.k)
+                            {
+                                $v::clear_signs_of_zeros(d);
+                                $v::chain(scratch, op.k, plan, d);
+                                return true;
                             }
-                            let group = group.min(op.k);
-                            let Some(fused) = Fused::new(op, group, parity, range_a, range_b) else {
+                            let Some(fused) = Fused::new(op, group.min(op.k), parity, a, b) else {
                                 return false;
                             };
                             if fused.least > 0.0 && has_smaller(d, fused.least) {
                                 return false;
                             }
-                            $v::exponents(a, &mut $scratch.ea, lanes_a, fused.mins.0, fused.bases.0);
-                            $v::exponents(b, &mut $scratch.eb, lanes_b, fused.mins.1, fused.bases.1);
-                            $v::fused($scratch, op.k, plan, d, &fused);
+                            let Scratch { a, b, ea, eb, .. } = &mut *scratch;
+                            let (bases, mins) = (fused.bases, fused.mins);
+                            $v::exponents(&a[..op.k], ea, self.a.lanes, mins.0, bases.0);
+                            $v::exponents(&b[..op.k], eb, self.b.lanes, mins.1, bases.1);
+                            $v::fused(scratch, op.k, plan, d, &fused);
                         }
-                        _ => return false,
+                        Algorithm::Dot2 | Algorithm::Scaled { .. } => return false,
                     }
+                    true
                 }
-                true
-            }};
+            };
         }
-        SCRATCH.with_borrow_mut(|scratch| match backend {
+        match backend {
             Backend::Scalar => false,
-            Backend::Avx2 => kernels!(avx2, scratch),
-            Backend::Avx512 => kernels!(avx512, scratch),
-        })
+            Backend::Avx2 => compute!(avx2),
+            Backend::Avx512 => compute!(avx512),
+        }
     }
 }
 
@@ -393,7 +465,7 @@ fn permuted(rows: &[&[u32]], from: impl Fn(usize) -> usize) -> Vec<[u32; 64]> {
     rows.iter().map(|row| std::array::from_fn(|lane| row[from(lane)])).collect()
 }
 
-/// Copies C into D, where the kernels accumulate.
+/// Copies C, whose elements are as wide as the accumulators, to where the kernels accumulate.
 fn copy_c(op: &MatrixOp, c: COperand<'_>, d: &mut [[u32; 64]]) {
     match c {
         COperand::InPlace => {}
@@ -408,6 +480,34 @@ fn copy_c(op: &MatrixOp, c: COperand<'_>, d: &mut [[u32; 64]]) {
             }
         }
     }
+}
+
+/// NEG_HI[2] and NEG[2] of WMMA: the absolute value and the negation of C.
+fn change_signs(op: &MatrixOp, d: &mut [[u32; 64]]) {
+    if op.family.is_mfma() || op.c.is_integer() {
+        return;
+    }
+    let clear = u32::from(op.mods.neg_hi >> 2 & 1) << 31;
+    let flip = u32::from(op.mods.neg >> 2 & 1) << 31;
+    if clear | flip != 0 {
+        for word in d.as_flattened_mut() {
+            *word = *word & !clear ^ flip;
+        }
+    }
+}
+
+/// Whether a tree of bf16 products meets no number that CDNA2 flushes, and no product that
+/// overflows: products are multiples of the product of the units, so are their sums, and so
+/// are the accumulators if they start as zeros or far enough above.
+fn nothing_to_flush(a: Range, b: Range, d: &[u32]) -> bool {
+    const NORMAL: std::ops::Range<u32> = 0x0080_0000..0x7f80_0000;
+    NORMAL.contains(&a.unit)
+        && NORMAL.contains(&b.unit)
+        && NORMAL.contains(&a.top)
+        && NORMAL.contains(&b.top)
+        && exponent(a.unit) + exponent(b.unit) >= -126
+        && exponent(a.top) + exponent(b.top) <= 120
+        && !has_smaller(d, 2f32.powi(-102))
 }
 
 /// The words of D, which are f32, by the register.

@@ -389,3 +389,12 @@ pub fn quad_exponents(a: &[[i8; 64]], b: &[[i8; 64]], at: usize, floor: i8, bias
         unsafe { _mm_storeu_si128(out.as_mut_ptr().cast(), top) };
     }
 }
+
+/// Rounds to f16, to nearest even, in the low halves; NaN becomes 0x7e00.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+pub fn to_f16(x: F) -> I {
+    let half = _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(x);
+    let nan = _mm256_castps_si256(_mm256_cmp_ps::<_CMP_UNORD_Q>(x, x));
+    _mm256_blendv_epi8(_mm256_cvtepu16_epi32(half), _mm256_set1_epi32(0x7e00), nan)
+}

@@ -384,3 +384,12 @@ pub fn quad_exponents(a: &[[i8; 64]], b: &[[i8; 64]], at: usize, floor: i8, bias
         unsafe { _mm_storeu_si128(out.as_mut_ptr().cast(), top) };
     }
 }
+
+/// Rounds to f16, to nearest even, in the low halves; NaN becomes 0x7e00.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
+pub fn to_f16(x: F) -> I {
+    let half = _mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(x);
+    let nan = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(x, x);
+    _mm512_mask_mov_epi32(_mm512_cvtepu16_epi32(half), nan, _mm512_set1_epi32(0x7e00))
+}
