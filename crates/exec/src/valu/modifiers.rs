@@ -149,14 +149,21 @@ pub fn dpp(inst: &Inst, lanes: u32) -> Option<Dpp> {
 impl Dpp {
     /// Moves lanes, in place. Returns the lanes that may be written.
     pub fn permute(&self, row: &mut [u32], exec: u64) -> u64 {
-        let old: [u32; 64] = std::array::from_fn(|lane| row.get(lane).copied().unwrap_or(0));
-        let mut active = 0;
-        for (lane, from) in self.from.iter().enumerate() {
-            active |= (exec >> (from & 63) & 1) << lane;
+        let mut old = [0; 64];
+        old[..row.len().min(64)].copy_from_slice(&row[..row.len().min(64)]);
+        for (word, from) in row.iter_mut().zip(self.from) {
+            *word = old[usize::from(from & 63)];
         }
-        let valid = self.in_range & if self.fetch_inactive { u64::MAX } else { active };
-        for (lane, word) in row.iter_mut().enumerate() {
-            *word = if valid >> lane & 1 != 0 { old[usize::from(self.from[lane]) & 63] } else { 0 };
+        let mut valid = self.in_range;
+        let every_lane = u64::MAX >> (64 - row.len().clamp(1, 64));
+        if !self.fetch_inactive && exec & every_lane != every_lane {
+            let active = |from: &u8| exec >> (from & 63) & 1;
+            valid &= self.from.iter().enumerate().fold(0, |all, (lane, from)| all | active(from) << lane);
+        }
+        if valid & every_lane != every_lane {
+            for (lane, word) in row.iter_mut().enumerate().filter(|(lane, _)| valid >> lane & 1 == 0) {
+                *word = 0;
+            }
         }
         self.written & if self.bound_ctrl { u64::MAX } else { valid }
     }
