@@ -4,7 +4,7 @@
 mod common;
 
 use common::{Bench, Memory};
-use rocjitsu_exec::wave::scalar;
+use rocjitsu_exec::wave::{INDEXING, scalar};
 use rocjitsu_isa::Target;
 use rocjitsu_lanes::Backend;
 
@@ -534,21 +534,21 @@ fn indexing_mode_moves_registers() {
         for register in 0..64 {
             set(bench, register, |lane| register * 100 + lane);
         }
-        bench.wave.s[scalar::M0] = 10;
-        // Bit 0 src0, bit 3 destination.
-        bench.wave.decode_state = 0b0001 << 8;
+        // M0[7:0] is the index; M0[15:12] says for which operands: bit 0 src0, bit 1 src1, bit 3 destination.
+        bench.wave.decode_state = INDEXING;
+        bench.wave.s[scalar::M0] = 0b0001 << 12 | 10;
         // v_mov_b32 v1, v0
         bench.run(&[0x7e02_0300]);
         expect(bench, 1, |lane| 1000 + lane);
-        bench.wave.decode_state = 0b1000 << 8;
+        bench.wave.s[scalar::M0] = 0b1000 << 12 | 10;
         bench.run(&[0x7e02_0300]);
         expect(bench, 11, |lane| lane);
         // v_add_u32 v1, v0, v2 with the second source indexed
-        bench.wave.decode_state = 0b0010 << 8;
+        bench.wave.s[scalar::M0] = 0b0010 << 12 | 10;
         bench.run(&[0x6802_0500]);
         expect(bench, 1, |lane| 1200 + 2 * lane);
         // v_readlane_b32 s4, v0, 7
-        bench.wave.decode_state = 0b0001 << 8;
+        bench.wave.s[scalar::M0] = 0b0001 << 12 | 10;
         bench.run(&[0xd289_0004, 0x0001_0f00]);
         assert_eq!(bench.wave.s[4], 1007);
     });
