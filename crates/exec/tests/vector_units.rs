@@ -4,7 +4,7 @@
 mod common;
 
 use common::{Bench, Memory};
-use rocjitsu_exec::wave::scalar;
+use rocjitsu_exec::wave::{INDEXING, scalar};
 use rocjitsu_isa::Target;
 use rocjitsu_lanes::Backend;
 
@@ -332,6 +332,13 @@ fn relative_moves_add_m0() {
     });
 }
 
+/// Turns indexing mode on for some operands: bit 0 src0, 1 src1, 2 src2, 3 destination.
+fn index(bench: &mut Bench<'_>, operands: u32) {
+    let m0 = &mut bench.wave.s[scalar::M0];
+    *m0 = *m0 & 0xfff | operands << 12;
+    bench.wave.decode_state = INDEXING;
+}
+
 #[test]
 fn indexing_mode_moves_registers() {
     on_each(Target::Gfx942, 64, |bench| {
@@ -339,20 +346,19 @@ fn indexing_mode_moves_registers() {
             set(bench, register, |lane| register * 100 + lane);
         }
         bench.wave.s[scalar::M0] = 10;
-        // Bit 0 src0, bit 3 destination.
-        bench.wave.decode_state = 0b0001 << 8;
+        index(bench, 0b0001);
         // v_mov_b32 v1, v0
         bench.run(&[0x7e02_0300]);
         expect(bench, 1, |lane| 1000 + lane);
-        bench.wave.decode_state = 0b1000 << 8;
+        index(bench, 0b1000);
         bench.run(&[0x7e02_0300]);
         expect(bench, 11, |lane| lane);
         // v_add_u32 v1, v0, v2 with the second source indexed
-        bench.wave.decode_state = 0b0010 << 8;
+        index(bench, 0b0010);
         bench.run(&[0x6802_0500]);
         expect(bench, 1, |lane| 1200 + 2 * lane);
         // v_readlane_b32 s4, v0, 7
-        bench.wave.decode_state = 0b0001 << 8;
+        index(bench, 0b0001);
         bench.run(&[0xd289_0004, 0x0001_0f00]);
         assert_eq!(bench.wave.s[4], 1007);
     });
