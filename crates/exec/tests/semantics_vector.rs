@@ -404,6 +404,10 @@ fn differs_from_chip(case: &HardwareCase, bench: &Bench<'_>) -> Option<String> {
 const NOT_RUN: &[(&str, &str)] = &[
     ("test_s_fmamk_f32", "scalar float arithmetic came with gfx1150; gfx1100 has no such instruction"),
     ("test_vopd_multilane_mov_add", "sets a source field that v_dual_mov_b32 does not have; the decoder takes only zero there"),
+    ("test_ds_add_u32_no_rtn", "as above, the second data field of ds_add_u32"),
+    ("test_ds_max_u32_no_rtn", "as above, of ds_max_u32"),
+    ("test_ds_cmpstore_b32_", "as above, the destination of ds_cmpstore_b32"),
+    ("VInterp.", "interpolation is graphics; these programs give it scalar sources, which it does not take"),
 ];
 
 /// Runs a program, branches included, to its end.
