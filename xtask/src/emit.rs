@@ -124,6 +124,10 @@ fn reading(t: &Type) -> Result<&'static str> {
 }
 
 fn type_source(t: &Type) -> Result<String> {
+    if t.dec == "decodeSplitBarrier" {
+        // The barrier's number, encoded like an inline constant.
+        return Ok("Type { kind: Kind::Reg, reading: Reading::Scalar, print: Print::Plain, fmt: Some(Fmt::Int32), bits: 32, align: 1, scalar: false, inline: true, literal: false, class: \"\", word: \"\" }".into());
+    }
     let kind = match (t.k.as_str(), t.m.as_str()) {
         ("reg", _) => "Reg",
         ("imm", _) => "Imm",
@@ -136,7 +140,9 @@ fn type_source(t: &Type) -> Result<String> {
         "" | "sdwa_vopc_dst" => "None".into(),
         f => format!("Some(Fmt::{})", camel(f)),
     };
-    let print = if t.print.is_empty() {
+    let print = if t.dec == "decodeVersionImm" {
+        "Version".into()
+    } else if t.print.is_empty() {
         match (t.word.is_empty(), t.bit, t.pcrel) {
             (false, 1, _) => "Bit".into(),
             (false, ..) => "Word".into(),
@@ -223,6 +229,18 @@ fn bits_of(names: &[String], order: &[&str]) -> Result<u64> {
     })
 }
 
+/// Fixed bits that say nothing. The unused third source of the scale half of a VOP3PX (bits 50 to 58) shall
+/// be 0x100 on gfx1250 (CDNA5 manual, 14.3.7), but compilers of 2025 write 0x080.
+fn unused_bits(i: &Inst) -> u128 {
+    if i.f == "VOP3PX" { 0x1ff << 50 } else { 0 }
+}
+
+/// A number in hexadecimal without the bits that say nothing.
+fn fixed(i: &Inst, s: &str) -> Result<String> {
+    let v = u128::from_str_radix(s, 16).with_context(|| format!("{s} in {} is no number", i.n))?;
+    Ok(format!("{:#x}", v & !unused_bits(i)))
+}
+
 fn attr_source(i: &Inst, flags: &[&str]) -> Result<String> {
     let sets = i.sets.as_ref().map_or(Ok(7), |s| {
         s.iter().try_fold(0, |a, n| {
@@ -248,7 +266,7 @@ fn attr_source(i: &Inst, flags: &[&str]) -> Result<String> {
         "Attr {{ format: F::{}, bits: {}, mask: {}, prefix: {:?}, tied: &[{}], defs: {:#x}, uses: {:#x}, flags: {:#x}, prio: {}, fill: {}, need: &[{}], sets: {sets}, alternate: {} }}",
         i.f,
         i.bits,
-        hex(&i.mask),
+        fixed(i, &i.mask)?,
         i.pre,
         tied.join(", "),
         bits_of(&i.defs, &IMPLICIT)?,
@@ -388,7 +406,7 @@ pub fn all(files: &[File]) -> Result<Vec<(String, String)>> {
                 i.m,
                 op_index[x],
                 i.op,
-                hex(&i.val),
+                fixed(i, &i.val)?,
                 layouts.add(layout_source(layout)),
                 lists.add(list),
                 prints.add(print_source(&i.print)?),

@@ -133,3 +133,11 @@ pub fn run(root: &Path, check: bool) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn generated_tables_are_current() {
+        super::run(&crate::root(), true).expect("`cargo xtask isa` has nothing to do");
+    }
+}

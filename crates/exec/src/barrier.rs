@@ -45,7 +45,10 @@ pub fn ready(wave: &Wave, group: &Group) -> bool {
         Waiting::Ended => false,
         Waiting::Barrier(slot) => {
             let slot = usize::from(slot) % group.barriers.len();
-            group.barriers[slot].phase.wrapping_sub(wave.barrier_phase[slot]) as i32 >= 0
+            group.barriers[slot]
+                .phase
+                .wrapping_sub(wave.barrier_phase[slot]) as i32
+                >= 0
         }
     }
 }
@@ -113,7 +116,14 @@ mod tests {
     fn group(waves: u32) -> Group {
         let mut barriers = [Barrier::default(); 32];
         barriers[WORKGROUP].members = waves;
-        Group { lds: Vec::new(), id: [0; 3], barriers, live: waves, linear: 0, gds: Vec::new() }
+        Group {
+            lds: Vec::new(),
+            id: [0; 3],
+            barriers,
+            live: waves,
+            linear: 0,
+            gds: Vec::new(),
+        }
     }
 
     #[test]
@@ -142,7 +152,10 @@ mod tests {
         assert!(is_complete(&a, &group, WORKGROUP));
         assert!(wait(&mut a, &group, WORKGROUP));
         assert!(!is_complete(&a, &group, WORKGROUP));
-        assert!(!wait(&mut a, &group, WORKGROUP), "the bit was cleared by the first wait");
+        assert!(
+            !wait(&mut a, &group, WORKGROUP),
+            "the bit was cleared by the first wait"
+        );
         assert!(!ready(&a, &group));
         assert!(wait(&mut b, &group, WORKGROUP));
     }

@@ -4,7 +4,7 @@ use rocjitsu_isa::Inst;
 
 use crate::lower::Lowering;
 use crate::record::Record;
-use crate::{control, lds, salu, smem, valu, vmem};
+use crate::{control, lds, matrix, salu, smem, valu, vmem};
 
 /// The record of an instruction, or `None` if no family gives it semantics.
 pub fn lower(inst: &Inst, pc: u64, lowering: &mut Lowering) -> Option<Record> {
@@ -12,6 +12,7 @@ pub fn lower(inst: &Inst, pc: u64, lowering: &mut Lowering) -> Option<Record> {
         .or_else(|| salu::lower(inst, pc, lowering))
         .or_else(|| smem::lower(inst, pc, lowering))
         .or_else(|| valu::lower(inst, pc, lowering))
+        .or_else(|| matrix::lower(inst, pc, lowering))
         .or_else(|| vmem::lower(inst, pc, lowering))
         .or_else(|| lds::lower(inst, pc, lowering))
 }

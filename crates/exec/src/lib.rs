@@ -12,6 +12,7 @@ pub mod error;
 pub mod families;
 pub mod lds;
 pub mod lower;
+pub mod matrix;
 pub mod memory;
 pub mod record;
 pub mod registers;

@@ -4,6 +4,7 @@
 use rocjitsu_isa::{Inst, Special};
 use rocjitsu_lanes::kernel::{Args, Aux, Kernel};
 
+use crate::registers::Slot;
 use crate::wave::{Cx, Wave, scalar};
 
 /// What the run loop does after an instruction.
@@ -58,11 +59,58 @@ impl Operand {
     }
 }
 
+/// Operands of a lane operation without modifiers, in the form the run loop wants them.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Fast {
+    /// The kernel's sources (low words).
+    pub src: [FastSource; 3],
+    /// How many of them there are.
+    pub count: u8,
+    /// Mask operand and mask result in the scalar file, for [`Step::FastMask`].
+    pub mask: u8,
+    /// See `mask`; [`Fast::NO_MASK`] if there is no mask result.
+    pub mask_out: u8,
+    /// Whether there is a register result.
+    pub has_dst: bool,
+    /// Destination.
+    pub dst: Slot,
+    /// High words of the sources, for [`Step::FastWide`].
+    pub hi: [FastSource; 3],
+    /// High word of the destination.
+    pub dst_hi: Slot,
+}
+
+impl Fast {
+    /// No mask result.
+    pub const NO_MASK: u8 = u8::MAX;
+}
+
+/// A source of a [`Fast`] operation.
+#[derive(Clone, Copy, Debug)]
+pub enum FastSource {
+    /// A vector register.
+    Vector(Slot),
+    /// A word of the scalar file.
+    Scalar(u8),
+    /// A constant.
+    Const(u32),
+}
+
+impl Default for FastSource {
+    fn default() -> Self {
+        FastSource::Const(0)
+    }
+}
+
 /// How the run loop treats a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// A lane operation on 32-bit operands without modifiers or masks: the run loop calls the kernel itself.
     Fast,
+    /// As `Fast`, with a mask operand or result, and perhaps no register result.
+    FastMask,
+    /// As `FastMask`, with 64-bit operands or results.
+    FastWide,
     /// Everything else: the handler is called.
     Handler,
 }
@@ -118,11 +166,22 @@ pub enum Exactness {
 }
 
 /// One instruction, ready to execute.
+#[repr(C, align(64))]
 pub struct Record {
-    /// Executes it (also for [`Step::Fast`], where the run loop has a shorter way).
-    pub run: Handler,
+    /// How the run loop treats it.
+    pub step: Step,
+    /// What it counts as.
+    pub class: Class,
+    /// Whether nothing may follow in the same block: branches, waits, changes of the decode state.
+    pub ends_block: bool,
+    /// [`Args::aux`] of lane operations.
+    pub aux: Aux,
     /// Lane operations: the kernel. Others: a function that does nothing.
     pub kernel: Kernel,
+    /// Operands for [`Step::Fast`].
+    pub fast: Fast,
+    /// Executes it (also for [`Step::Fast`], where the run loop has a shorter way).
+    pub run: Handler,
     /// Destination.
     pub dst: Operand,
     /// Sources.
@@ -131,18 +190,10 @@ pub struct Record {
     pub dst2: Operand,
     /// Mask operand.
     pub mask: Operand,
-    /// [`Args::aux`] of lane operations.
-    pub aux: Aux,
     /// A number the handler needs: an offset, an immediate.
     pub imm: i64,
     /// Another one.
     pub imm2: i64,
-    /// How the run loop treats it.
-    pub step: Step,
-    /// What it counts as.
-    pub class: Class,
-    /// Whether nothing may follow in the same block: branches, waits, changes of the decode state.
-    pub ends_block: bool,
     /// Whether its results are the hardware's.
     pub exactness: Exactness,
     /// Address of the instruction.
@@ -156,6 +207,8 @@ pub struct Record {
     /// Details of memory instructions.
     pub mem: crate::vmem::Mem,
     /// Details of matrix instructions.
+    pub matrix: Option<Box<crate::matrix::Details>>,
+    /// Details of other instructions.
     pub detail: Option<Box<dyn std::any::Any + Send + Sync>>,
 }
 
@@ -171,6 +224,7 @@ impl Record {
         Record {
             run,
             kernel: no_kernel,
+            fast: Fast::default(),
             dst: Operand::None,
             src: [Operand::None; 4],
             dst2: Operand::None,
@@ -186,6 +240,7 @@ impl Record {
             next_pc: pc.wrapping_add(inst.len() as u64),
             inst,
             valu: None,
+            matrix: None,
             mem: crate::vmem::Mem::default(),
             detail: None,
         }

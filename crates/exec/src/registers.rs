@@ -49,6 +49,14 @@ impl PagePool {
     }
 }
 
+/// The place of a register, resolved once when code is decoded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Slot {
+    page: u16,
+    /// Bytes.
+    offset: u16,
+}
+
 /// The vector registers of one wave.
 ///
 /// A handle reaches one register: stepping from one register's lanes into the next is not offered,
@@ -130,6 +138,30 @@ impl VectorRegisters {
         let lanes = self.lanes as usize;
         // SAFETY: a register's lanes lie inside one page, which is this wave's own.
         unsafe { std::slice::from_raw_parts_mut(self.write_ptr(register, pool), lanes) }
+    }
+
+    /// Where a register lies: its page, and the byte offset within it.
+    pub fn slot(lanes: u32, register: u32) -> Slot {
+        let shift = if lanes == 64 { 4 } else { 5 };
+        let within = (register & ((1 << shift) - 1)) * lanes * 4;
+        Slot { page: ((register >> shift) as usize % PAGES) as u16, offset: within as u16 }
+    }
+
+    /// Where the lanes of a register lie, for reading.
+    #[inline(always)]
+    pub fn read_slot(&self, slot: Slot) -> *const u32 {
+        let page = self.pages[usize::from(slot.page) % PAGES];
+        page.as_ptr().cast_const().cast::<u8>().wrapping_add(usize::from(slot.offset)).cast()
+    }
+
+    /// Where the lanes of a register lie, for writing; its page exists from now on.
+    #[inline(always)]
+    pub fn write_slot(&mut self, slot: Slot, pool: &mut PagePool) -> *mut u32 {
+        let page = usize::from(slot.page) % PAGES;
+        if self.pages[page] == NonNull::from(&ZEROS) {
+            self.allocate(page, pool);
+        }
+        self.pages[page].as_ptr().cast::<u8>().wrapping_add(usize::from(slot.offset)).cast()
     }
 
     /// Gives all pages back; the registers read as zero again.

@@ -6,8 +6,8 @@ use rocjitsu_lanes::vector::{Lanes, Scalar};
 
 use crate::code::CodeView;
 use crate::lower::State;
-use crate::record::{Class, Flow, Operand, Record, Step};
-use crate::wave::{Cx, Waiting};
+use crate::record::{Class, Fast, FastSource, Flow, Record, Step};
+use crate::wave::{Cx, Waiting, Wave, scalar};
 
 /// Why [`run`] returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,9 +78,20 @@ fn run_loop<L: Lanes>(cx: &mut Cx<'_, '_>, code: &mut CodeView<'_>, quantum: u64
         };
         cx.wave.pc = block.end;
         for (done, record) in block.records.iter().enumerate() {
-            if record.step == Step::Fast {
-                fast::<L>(cx, record, &mut args);
-                continue;
+            match record.step {
+                Step::Fast => {
+                    fast::<L, false, false>(cx, record, &mut args);
+                    continue;
+                }
+                Step::FastMask => {
+                    fast::<L, true, false>(cx, record, &mut args);
+                    continue;
+                }
+                Step::FastWide => {
+                    fast::<L, true, true>(cx, record, &mut args);
+                    continue;
+                }
+                Step::Handler => {}
             }
             match (record.run)(cx, record) {
                 Flow::Next => {}
@@ -113,31 +124,52 @@ fn run_loop<L: Lanes>(cx: &mut Cx<'_, '_>, code: &mut CodeView<'_>, quantum: u64
     }
 }
 
-/// A lane operation on 32-bit operands without modifiers or masks.
+/// A lane operation without modifiers. With `MASK` it may read and write masks and have no register
+/// result; with `WIDE` its operands may have high words.
 #[inline(always)]
-fn fast<L: Lanes>(cx: &mut Cx<'_, '_>, record: &Record, args: &mut Args) {
-    for (slot, &operand) in record.src[..3].iter().enumerate() {
-        let (lo, step) = match operand {
-            Operand::Vector(r) => (cx.wave.v.read_ptr(u32::from(r)), 16),
-            Operand::None => break,
-            shared => {
-                let row = cx.unit.temp.splat[slot][0].as_mut_ptr();
-                // SAFETY: the row has 16 words.
-                unsafe { L::store(row, L::splat(cx.get32(shared))) };
-                (row.cast_const(), 0)
-            }
-        };
-        args.src[slot].lo = lo;
-        args.src[slot].step = step;
+fn fast<L: Lanes, const MASK: bool, const WIDE: bool>(cx: &mut Cx<'_, '_>, record: &Record, args: &mut Args) {
+    let operands = &record.fast;
+    let wave = &mut *cx.wave;
+    for slot in 0..usize::from(operands.count.min(3)) {
+        let splat = &mut cx.unit.temp.splat[slot];
+        let (lo, step) = fast_source::<L>(wave, operands.src[slot], &mut splat[0]);
+        let src = &mut args.src[slot];
+        src.lo = lo;
+        src.step = step;
+        if WIDE {
+            src.hi = fast_source::<L>(wave, operands.hi[slot], &mut splat[1]).0;
+        }
     }
-    if let Operand::Vector(r) = record.dst {
-        args.dst = cx.wave.v.write_ptr(u32::from(r), &mut cx.unit.pool);
-        // The write may have moved the page of a source from the shared zeros to storage of its own;
-        // either way it reads as zero until the kernel stores.
-        args.exec = cx.wave.exec();
-        args.aux = record.aux;
-        // SAFETY: sources and destination are whole rows of this wave, or 16 shared words at step 0;
-        // the back end is supported.
-        unsafe { (record.kernel)(args) };
+    args.exec = wave.exec();
+    args.aux = record.aux;
+    if MASK {
+        args.mask_in = wave.mask(usize::from(operands.mask) % scalar::COUNT);
     }
+    // The write may give the page of a source storage of its own in place of the shared zeros; either way
+    // that source reads as zero until the kernel stores.
+    if !MASK || operands.has_dst {
+        args.dst = wave.v.write_slot(operands.dst, &mut cx.unit.pool);
+        if WIDE {
+            args.dst_hi = wave.v.write_slot(operands.dst_hi, &mut cx.unit.pool);
+        }
+    }
+    // SAFETY: sources and destination are whole rows of this wave, or 16 shared words at step 0; the back
+    // end is supported.
+    unsafe { (record.kernel)(args) };
+    if MASK && operands.mask_out != Fast::NO_MASK {
+        wave.set_mask(usize::from(operands.mask_out) % (scalar::COUNT - 1), args.mask_out);
+    }
+}
+
+/// Where a source's words lie, and how far the next 16 lanes are.
+#[inline(always)]
+fn fast_source<L: Lanes>(wave: &Wave, source: FastSource, row: &mut [u32; 16]) -> (*const u32, usize) {
+    let value = match source {
+        FastSource::Vector(place) => return (wave.v.read_slot(place), 16),
+        FastSource::Scalar(n) => wave.s.get(usize::from(n)).copied().unwrap_or(0),
+        FastSource::Const(k) => k,
+    };
+    // SAFETY: the row has 16 words and lies at a multiple of 64.
+    unsafe { L::store(row.as_mut_ptr(), L::splat(value)) };
+    (row.as_ptr(), 0)
 }

@@ -225,8 +225,21 @@ pub struct Unit<'a> {
     pub target: Target,
     /// Rows of temporary values: sources and results that modifiers touch.
     pub temp: Box<Temp>,
+    /// Results of a matrix instruction before they go to its registers.
+    pub matrix: Box<[[u32; 64]; 32]>,
     /// Why the last instruction stopped its wave.
     pub fault: Option<Box<crate::error::Fault>>,
+}
+
+impl<'a> Unit<'a> {
+    /// A worker's state. `backend` must be one that the host supports.
+    ///
+    /// # Panics
+    /// If it is not: the caller chooses from [`Backend::supported`].
+    pub fn new(memory: MemoryPort<'a>, backend: Backend, target: Target) -> Unit<'a> {
+        assert!(backend.is_supported(), "lane back end {backend} on a host without it");
+        Unit { pool: PagePool::default(), memory, backend, target, temp: Temp::new(), matrix: Box::new([[0; 64]; 32]), fault: None }
+    }
 }
 
 /// Temporary rows, 64 lanes each.

@@ -1,4 +1,5 @@
 //! The device: memory, code objects, dispatches, workgroups.
 
 pub mod code_object;
+pub mod dispatch;
 pub mod memory;

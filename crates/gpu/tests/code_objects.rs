@@ -324,3 +324,39 @@ proptest! {
         prop_assert!(parse(&data).is_err());
     }
 }
+
+/// What lets code for gfx1100 run as gfx1151: every instruction in the corpus means the same there.
+#[test]
+fn gfx1151_reads_the_code_of_gfx1100_alike() {
+    use rocjitsu_isa::{FeatureSet, decode};
+    let mut count = 0;
+    for path in files()
+        .iter()
+        .filter(|path| path.to_string_lossy().contains(".gfx1100."))
+    {
+        let object = parse(&std::fs::read(path).unwrap()).unwrap();
+        for segment in object
+            .segments()
+            .iter()
+            .filter(|segment| segment.executable)
+        {
+            let code = object.bytes_at(segment.address).unwrap();
+            let mut at = 0;
+            while at < code.len() {
+                let read = |target| decode(target, FeatureSet::Default, &code[at..]);
+                let one = read(Target::Gfx1100)
+                    .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+                let other = read(Target::Gfx1151)
+                    .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+                assert_eq!(
+                    one.text(FeatureSet::Default),
+                    other.text(FeatureSet::Default)
+                );
+                assert_eq!((one.op(), one.len()), (other.op(), other.len()));
+                at += one.len();
+                count += 1;
+            }
+        }
+    }
+    assert!(count > 50_000, "{count} instructions");
+}

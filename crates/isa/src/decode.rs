@@ -4,7 +4,8 @@ use std::fmt;
 
 use crate::generated::names::{Format, Name};
 use crate::inst::Inst;
-use crate::table::{Kind, Reading, Row, extract};
+use crate::operand::{Operand, Special};
+use crate::table::{Kind, OperandInfo, Reading, Row, extract};
 use crate::target::{FeatureSet, Target};
 
 /// Up to five words of code, for messages.
@@ -79,6 +80,26 @@ pub enum DecodeError {
         /// Its field.
         code: u32,
     },
+    /// A register tuple reaches past the register file or begins where it must not.
+    #[error(
+        "{mnemonic}: {operand} begins at register {first} and has {count}; {rule} on {target} ({words})"
+    )]
+    Registers {
+        /// The target.
+        target: Target,
+        /// The words.
+        words: Words,
+        /// The instruction.
+        mnemonic: &'static str,
+        /// The operand.
+        operand: Name,
+        /// The first register.
+        first: u32,
+        /// How many there are.
+        count: u32,
+        /// The rule that it breaks.
+        rule: &'static str,
+    },
 }
 
 /// NSA addresses beyond the first, in words (gfx10: bits 1 and 2; gfx11: bit 0).
@@ -128,6 +149,53 @@ fn literal_size(row: &Row, word: u128) -> usize {
     size
 }
 
+/// The rule that a register tuple breaks: first register, count, rule.
+fn misplaced(
+    inst: &Inst,
+    o: &OperandInfo,
+    operand: Operand,
+    wave64: bool,
+) -> Option<(u32, u32, &'static str)> {
+    let target = inst.target();
+    let count = inst.registers(o, wave64);
+    let (first, end) = match operand {
+        // gfx1250 has 1024 VGPRs; instructions name the first of a tuple among 256 of them.
+        Operand::Vgpr(v) if target == Target::Gfx1250 => (u32::from(v), 1024),
+        Operand::Vgpr(v) | Operand::Agpr(v) => (u32::from(v), 256),
+        Operand::Sgpr(s @ 0..=105) => (u32::from(s), 106),
+        Operand::Sgpr(s @ 106..=107) => (u32::from(s), 108),
+        Operand::Sgpr(s @ 108..=123) => (u32::from(s), 124),
+        Operand::Sgpr(s @ 125) => (u32::from(s), 126),
+        Operand::Sgpr(s @ 126..=127) => (u32::from(s), 128),
+        Operand::Special(
+            Special::FlatScratchHi
+            | Special::XnackMaskHi
+            | Special::FlatScratchBaseHi
+            | Special::LdsDirect,
+        ) if count > 1 => return Some((0, count, "it has 32 bits")),
+        Operand::Special(_) if count > 2 => {
+            return Some((0, count, "special sources have 64 bits at most"));
+        }
+        _ => return None,
+    };
+    let vector = !matches!(operand, Operand::Sgpr(_));
+    if first + count > end {
+        return Some((first, count, "it reaches past the last register"));
+    }
+    let align = match (vector, count) {
+        (true, _) => u32::from(o.ty.align),
+        (false, 1) => 1,
+        (false, 2) => 2,
+        (false, _) => 4,
+    };
+    let start = if (108..124).contains(&first) && !vector {
+        first - 108
+    } else {
+        first
+    };
+    (start % align != 0).then_some((first, count, "it must begin at a multiple of its alignment"))
+}
+
 /// Decodes the instruction at the start of `bytes`. Reads no more than the instruction has, at most 20 bytes.
 ///
 /// # Errors
@@ -135,7 +203,8 @@ fn literal_size(row: &Row, word: u128) -> usize {
 /// [`DecodeError`] says whether bytes are missing, no row fits, or an operand code names nothing.
 pub fn decode(target: Target, set: FeatureSet, bytes: &[u8]) -> Result<Inst, DecodeError> {
     let mut buffer = [0u8; 16];
-    let size = bytes.len().min(16);
+    // Code comes in words; a part of one is none.
+    let size = bytes.len().min(16) & !3;
     buffer[..size].copy_from_slice(&bytes[..size]);
     let word = u128::from_le_bytes(buffer);
     let words = || Words::of(&bytes[..bytes.len().min(20)]);
@@ -149,8 +218,8 @@ pub fn decode(target: Target, set: FeatureSet, bytes: &[u8]) -> Result<Inst, Dec
         return Err(truncated(4));
     }
     let table = target.table();
-    let Some(row) = table.find(set, word, size) else {
-        return Err(match table.find(set, word, 16) {
+    let Some(row) = table.find(set, word) else {
+        return Err(match table.begins(set, word, size) {
             Some(row) => truncated(usize::from(row.bits) / 8),
             None => DecodeError::Unknown {
                 target,
@@ -159,6 +228,9 @@ pub fn decode(target: Target, set: FeatureSet, bytes: &[u8]) -> Result<Inst, Dec
         });
     };
     let start = usize::from(row.bits) / 8;
+    if start > size {
+        return Err(truncated(start));
+    }
     let literal = literal_size(row, word);
     let extra = nsa_words(row, word) * 4 + literal;
     let Some(tail_bytes) = bytes.get(start..start + extra) else {
@@ -166,15 +238,56 @@ pub fn decode(target: Target, set: FeatureSet, bytes: &[u8]) -> Result<Inst, Dec
     };
     let mut tail = [0u8; 16];
     tail[..extra].copy_from_slice(tail_bytes);
-    let inst = Inst::new(row, word, u128::from_le_bytes(tail), extra as u8);
+    let wave64 = target.is_cdna() || set.is_wave64();
+    let inst = Inst::new(row, word, u128::from_le_bytes(tail), extra as u8, wave64);
+    let words = || Words::of(&bytes[..start + extra]);
     for (i, o) in row.operands.iter().enumerate() {
-        if o.ty.kind == Kind::Reg && inst.operand_at(i).is_none() {
+        if o.ty.kind != Kind::Reg {
+            continue;
+        }
+        let Some(operand) = inst.operand_at(i) else {
+            let code = inst.field(o.name).unwrap_or(0);
+            // DPP8, SDWA or DPP16 in place of the first source: the second word is missing.
+            if row.bits == 32
+                && size < 8
+                && o.name == Name::src0
+                && matches!(code, 233 | 234 | 249 | 250)
+            {
+                return Err(truncated(8));
+            }
             return Err(DecodeError::Operand {
                 target,
-                words: Words::of(&bytes[..start + extra]),
+                words: words(),
                 mnemonic: row.mnemonic,
                 operand: o.name,
-                code: inst.field(o.name).unwrap_or(0),
+                code,
+            });
+        };
+        if (o.ty.bits > 32 || o.ty.align > 1)
+            && let Some((first, count, rule)) = misplaced(&inst, o, operand, wave64)
+        {
+            let (mnemonic, operand) = (row.mnemonic, o.name);
+            return Err(DecodeError::Registers {
+                target,
+                words: words(),
+                mnemonic,
+                operand,
+                first,
+                count,
+                rule,
+            });
+        }
+    }
+    if row.dpp16 {
+        let code = inst.field(Name::dpp_ctrl).unwrap_or(0);
+        if !crate::text::dpp_control_exists(target, code) {
+            let (mnemonic, operand) = (row.mnemonic, Name::dpp_ctrl);
+            return Err(DecodeError::Operand {
+                target,
+                words: words(),
+                mnemonic,
+                operand,
+                code,
             });
         }
     }

@@ -18,13 +18,17 @@
 #![forbid(unsafe_code)]
 
 mod decode;
+mod effects;
 mod generated;
+mod image;
 mod inst;
 mod operand;
 mod table;
 mod target;
+mod text;
 
-pub use decode::{DecodeError, decode};
+pub use decode::{DecodeError, Words, decode};
+pub use effects::{Effects, Half, RegFile, RegRange};
 pub use generated::names::{Flag, Format, Name, Op};
 pub use inst::{Inst, OperandRef};
 pub use operand::{Operand, Special};

@@ -20,13 +20,21 @@ pub enum Operand {
     /// First scalar register, in one numbering for all targets: 0 to 105 SGPRs, 106 and 107 VCC,
     /// 108 to 123 `ttmp0` to `ttmp15`, 124 null, 125 M0, 126 and 127 EXEC.
     Sgpr(u8),
-    /// An inline constant, as the bits that the operand's format gives it. 16-bit formats fill the low
-    /// 16 bits. Packed 16-bit formats give 32 bits: integers sign-extended, floats in the low half
-    /// with zero above (both halves for the "splat" format of gfx11 and later). 64-bit packed formats
-    /// give the constant of one 32-bit half. Floats of 16-bit integer operands are binary32 patterns.
+    /// An inline constant, as the bits that the operand's format gives it:
+    ///
+    /// - Integers are sign-extended to the width of the format (32 bits for packed 16-bit formats).
+    /// - Floats have the format's width; packed f16 has them in the low half with zero above, but for
+    ///   `v_pk_fmac_f16`, where gfx11 and later fill both halves.
+    /// - bf16 has the upper half of the binary32 number; packed bf16 the whole binary32 number,
+    ///   of which `op_sel` has to choose the upper half (RDNA3 manual 7.5.1, CDNA5 manual 4.1).
+    /// - 16-bit integers read the low half of the binary32 number, packed ones the whole (LLVM's
+    ///   assembler says so of the hardware).
+    /// - The mix instructions read binary32 unless `op_sel_hi` asks for 16 bits.
+    /// - 64-bit packed formats give the constant of one 32-bit half.
     Const(u64),
     /// A literal: the 32 bits of the code, or 64 of a 64-bit literal. For a 64-bit float operand the
-    /// 32 bits stand in the upper half, as it reads them; a 64-bit integer operand has them zero-extended.
+    /// 32 bits stand in the upper half, as it reads them; a 64-bit integer operand has
+    /// them zero-extended: signed operations have to extend the sign (manuals, "Literal Expansion to 64 bits").
     Literal(u64),
     /// A source that is no register of the register file.
     Special(Special),
@@ -101,7 +109,7 @@ fn scalar(target: Target, code: u32) -> Option<Operand> {
 }
 
 /// Inline constants 0.5 to 1/(2 pi), encodings 240 to 248, in four formats.
-const FLOATS: [(u16, u16, u32, u64); 9] = [
+pub(crate) const FLOATS: [(u16, u16, u32, u64); 9] = [
     (0x3800, 0x3f00, 0x3f00_0000, 0x3fe0_0000_0000_0000),
     (0xb800, 0xbf00, 0xbf00_0000, 0xbfe0_0000_0000_0000),
     (0x3c00, 0x3f80, 0x3f80_0000, 0x3ff0_0000_0000_0000),
@@ -127,14 +135,21 @@ fn float(target: Target, fmt: Fmt, code: u32) -> Option<u64> {
         Fmt::Fp16 | Fmt::V2fp16 => f16.into(),
         Fmt::V2fp16Splat if target.generation() >= 11 => u64::from(f16) << 16 | u64::from(f16),
         Fmt::V2fp16Splat => f16.into(),
-        Fmt::Bf16 | Fmt::V2bf16 => bf16.into(),
+        Fmt::Bf16 => bf16.into(),
+        Fmt::Int16 => (f32 as u16).into(),
         Fmt::Fp64 | Fmt::Int64 => f64,
         _ => f32.into(),
     })
 }
 
-/// A source below 256: scalar register, constant or literal.
-fn source(target: Target, ty: &Type, code: u32, literal: Option<u64>) -> Option<Operand> {
+/// A source below 256: scalar register, constant or literal. `fmt` is how a constant is read.
+fn source(
+    target: Target,
+    ty: &Type,
+    fmt: Option<Fmt>,
+    code: u32,
+    literal: Option<u64>,
+) -> Option<Operand> {
     let special = |s| Some(Operand::Special(s));
     match code {
         254 if target.generation() < 11 && ty.class.ends_with("OrLds_32") => {
@@ -155,18 +170,21 @@ fn source(target: Target, ty: &Type, code: u32, literal: Option<u64>) -> Option<
         251 => special(Special::Vccz),
         252 => special(Special::Execz),
         253 => special(Special::Scc),
-        254 if target.generation() < 11 => special(Special::LdsDirect),
+        254 if target.generation() < 11 && ty.class.starts_with("VS_") => {
+            special(Special::LdsDirect)
+        }
+        254 if target != Target::Gfx1250 || ty.bits != 64 => None,
         254 | 255 => {
             let value = literal?;
             let wide = code == 254;
-            Some(Operand::Literal(match ty.fmt {
+            Some(Operand::Literal(match fmt {
                 Some(Fmt::Fp64) if !wide => value << 32,
                 _ => value,
             }))
         }
-        128..=192 => Some(Operand::Const(integer(ty.fmt?, i64::from(code) - 128))),
-        193..=208 => Some(Operand::Const(integer(ty.fmt?, 192 - i64::from(code)))),
-        240..=248 => Some(Operand::Const(float(target, ty.fmt?, code)?)),
+        128..=192 => Some(Operand::Const(integer(fmt?, i64::from(code) - 128))),
+        193..=208 => Some(Operand::Const(integer(fmt?, 192 - i64::from(code)))),
+        240..=248 => Some(Operand::Const(float(target, fmt?, code)?)),
         _ => None,
     }
 }
@@ -176,6 +194,7 @@ fn source(target: Target, ty: &Type, code: u32, literal: Option<u64>) -> Option<
 pub(crate) fn read(
     target: Target,
     ty: &Type,
+    fmt: Option<Fmt>,
     raw: u32,
     literal: Option<u64>,
     half: bool,
@@ -184,9 +203,13 @@ pub(crate) fn read(
     let low = (raw & 0xff) as u16;
     match ty.reading {
         Reading::Plain => Some(Operand::Imm(raw)),
-        Reading::Scalar | Reading::Mask => source(target, ty, raw, literal),
+        Reading::Scalar | Reading::Mask => source(target, ty, fmt, raw, literal),
+        // Rows for whole registers do not know the upper halves that 16-bit instructions name from 128 on.
+        Reading::Vgpr if low >= 128 && ty.class.ends_with("_Lo128") => None,
+        Reading::Source if raw >= 384 && ty.class.ends_with("_Lo128") => None,
         Reading::Vgpr => Some(Operand::Vgpr(low)),
         Reading::Agpr => Some(Operand::Agpr(low)),
+        Reading::VgprOrAgpr if raw & 0x200 != 0 && target == Target::Gfx908 => None,
         Reading::VgprOrAgpr if raw & 0x200 != 0 => Some(Operand::Agpr(low)),
         Reading::VgprOrAgpr => Some(Operand::Vgpr(low)),
         Reading::Source
@@ -210,7 +233,7 @@ pub(crate) fn read(
         | Reading::SourceAgpr
         | Reading::SourceVgprOrAgpr
         | Reading::Source16
-        | Reading::Source16Low => source(target, ty, raw & 0xff, literal),
+        | Reading::Source16Low => source(target, ty, fmt, raw & 0xff, literal),
         Reading::Vgpr16 => Some(Operand::Vgpr16 {
             reg: low,
             high: half || raw & 0x200 != 0,
@@ -222,7 +245,7 @@ pub(crate) fn read(
         Reading::Sdwa if raw & 0x100 == 0 => Some(Operand::Vgpr(low)),
         Reading::Sdwa => match raw & 0xff {
             254 | 255 => None,
-            code => source(target, ty, code, None),
+            code => source(target, ty, fmt, code, None),
         },
         Reading::SdwaMask if raw & 0x80 == 0 => Some(Operand::Sgpr(106)),
         Reading::SdwaMask => scalar(target, raw & 0x7f),

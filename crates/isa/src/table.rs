@@ -2,6 +2,7 @@
 //! `data/isa/README.md` explains the source of every column.
 
 use std::fmt;
+use std::sync::OnceLock;
 
 use crate::generated::names::{Flag, Format, Name, Op};
 use crate::generated::{self, NONE, Raw, shared};
@@ -82,7 +83,8 @@ pub(crate) enum Reading {
     VopdY,
 }
 
-/// How a value is printed.
+/// How a value is printed; the names are those of LLVM's printers.
+#[allow(clippy::upper_case_acronyms)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Print {
     Plain,
@@ -135,6 +137,7 @@ pub(crate) enum Print {
     Swizzle,
     U16ImmOperand,
     U32ImmOperand,
+    Version,
 }
 
 /// Type of an operand.
@@ -291,6 +294,8 @@ pub struct Row {
     pub(crate) need: &'static [(Name, &'static [u32])],
     pub(crate) places: Vec<Place>,
     pub(crate) fixed_literal: Option<Segments>,
+    pub(crate) mix: bool,
+    pub(crate) dpp16: bool,
     defs: u8,
     uses: u8,
     flags: u64,
@@ -298,28 +303,41 @@ pub struct Row {
     sets: u8,
 }
 
-/// Where the bits of an operand are: its own field, or that of the operand it is tied to.
+/// Where the bits of an operand are: in its own field, or with the operand (by its index) that it is tied to.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Place {
     pub(crate) field: Option<Segments>,
+    pub(crate) partner: Option<usize>,
     /// Modifiers and the bit of them that says which half of a VGPR is meant.
     pub(crate) half: Option<(Segments, u8)>,
 }
 
 impl Place {
-    fn find(o: &OperandInfo, layout: &'static Layout, tied: &[(Name, Name)]) -> Place {
-        let partner = || {
-            tied.iter().find_map(|&(a, b)| {
-                let other = if a == o.name {
-                    b
-                } else if b == o.name {
-                    a
-                } else {
-                    return None;
-                };
-                layout.segments(other)
-            })
+    fn find(
+        o: &OperandInfo,
+        operands: &'static [OperandInfo],
+        layout: &'static Layout,
+        tied: &[(Name, Name)],
+    ) -> Place {
+        let own = layout.segments(o.name);
+        // Some rows do not say that the old value of the destination is in the destination.
+        let old = match o.name {
+            Name::old | Name::vdst_in => Some(Name::vdst),
+            Name::sdst_in => Some(Name::sdst),
+            _ => None,
         };
+        let partner = tied
+            .iter()
+            .filter_map(|&(a, b)| {
+                if a == o.name {
+                    Some(b)
+                } else {
+                    (b == o.name).then_some(a)
+                }
+            })
+            .chain(old)
+            .filter(|&n| own.is_none() && layout.segments(n).is_some())
+            .find_map(|n| operands.iter().position(|o| o.name == n));
         let half = match o.ty.reading {
             Reading::Source16 | Reading::Vgpr16 => {
                 let (mods, bit) = match o.name {
@@ -333,7 +351,8 @@ impl Place {
             _ => None,
         };
         Place {
-            field: layout.segments(o.name).or_else(partner),
+            field: own,
+            partner,
             half,
         }
     }
@@ -351,9 +370,11 @@ impl Row {
         Row {
             places: operands
                 .iter()
-                .map(|o| Place::find(o, layout, a.tied))
+                .map(|o| Place::find(o, operands, layout, a.tied))
                 .collect(),
             fixed_literal,
+            mix: r.1.contains("_mix"),
+            dpp16: layout.segments(Name::dpp_ctrl).is_some(),
             target,
             record: r.0,
             mnemonic: r.1,
@@ -438,94 +459,85 @@ pub(crate) fn extract(word: u128, segments: Segments) -> u64 {
     })
 }
 
-/// Buckets of rows by the upper nine bits of the first word, then by the eight bits
-/// among the others that tell the rows of the bucket apart best.
+/// Finds the rows that a first word can belong to. Made piece by piece, as words are asked for: a
+/// program that decodes one kernel pays for the encodings in it.
 struct Index {
-    buckets: Vec<Bucket>,
-    lists: Vec<u16>,
+    /// Rows of the set in the order of the decoding rule.
+    order: Vec<u16>,
+    /// By the upper nine bits of the word.
+    buckets: Box<[OnceLock<Bucket>]>,
 }
 
-enum Bucket {
-    One(u32, u32),
-    Split { shift: u32, parts: Vec<(u32, u32)> },
+/// Rows with the same upper bits, told apart by eight bits below.
+struct Bucket {
+    shift: u32,
+    parts: Box<[Box<[u16]>]>,
 }
 
 const TOP_SHIFT: u32 = 23;
 
 impl Index {
-    fn build(rows: &[Row], set: FeatureSet) -> Index {
-        let mut order: Vec<u16> = (0..rows.len())
-            .filter(|&i| rows[i].in_set(set))
-            .map(|i| i as u16)
-            .collect();
+    fn new(rows: &[Row], set: FeatureSet) -> Index {
+        let mut order: Vec<u16> =
+            (0..rows.len()).filter(|&i| rows[i].in_set(set)).map(|i| i as u16).collect();
         // The decoding rule: most bits, lowest priority number, most fixed bits.
-        order.sort_by_key(|&i| {
+        order.sort_by_cached_key(|&i| {
             let r = &rows[i as usize];
             (u16::MAX - r.bits, r.prio, 128 - r.mask.count_ones())
         });
-        let mut tops = vec![Vec::new(); 1 << (32 - TOP_SHIFT)];
-        for &i in &order {
+        Index { order, buckets: (0..1 << (32 - TOP_SHIFT)).map(|_| OnceLock::new()).collect() }
+    }
+
+    fn candidates(&self, rows: &[Row], word: u32) -> &[u16] {
+        let top = word >> TOP_SHIFT;
+        let Some(slot) = self.buckets.get(top as usize) else { return &[] };
+        let bucket = slot.get_or_init(|| Bucket::new(rows, &self.order, top));
+        let part = (word >> bucket.shift & 255) as usize;
+        bucket.parts.get(part).or(bucket.parts.first()).map_or(&[], |p| p)
+    }
+}
+
+impl Bucket {
+    fn new(rows: &[Row], order: &[u16], top: u32) -> Bucket {
+        let fits = |&i: &u16| {
             let r = &rows[i as usize];
-            let (m, v) = (r.mask as u32 >> TOP_SHIFT, r.value as u32 >> TOP_SHIFT);
-            for (k, t) in tops.iter_mut().enumerate() {
-                if k as u32 & m == v {
-                    t.push(i);
+            top & (r.mask as u32 >> TOP_SHIFT) == r.value as u32 >> TOP_SHIFT
+        };
+        let all: Vec<u16> = order.iter().copied().filter(fits).collect();
+        if all.len() <= 4 {
+            return Bucket { shift: 0, parts: Box::new([all.into()]) };
+        }
+        // The window in which the rows have most fixed bits.
+        let fixed = |shift: u32| -> u32 {
+            all.iter().map(|&i| (rows[i as usize].mask as u32 >> shift & 255).count_ones()).sum()
+        };
+        let shift = (0..=TOP_SHIFT - 8).max_by_key(|&s| fixed(s)).unwrap_or(0);
+        let mut parts = vec![Vec::new(); 256];
+        for &i in &all {
+            let r = &rows[i as usize];
+            let (mask, value) = (r.mask as u32 >> shift & 255, r.value as u32 >> shift & 255);
+            // Every number that has the row's value in the fixed bits: count through the free ones.
+            let free = !mask & 255;
+            let mut n = 0;
+            loop {
+                if let Some(part) = parts.get_mut((value | n) as usize) {
+                    part.push(i);
+                }
+                n = n.wrapping_sub(free) & free;
+                if n == 0 {
+                    break;
                 }
             }
         }
-        let mut index = Index {
-            buckets: Vec::new(),
-            lists: Vec::new(),
-        };
-        for top in &tops {
-            if top.len() <= 4 {
-                let run = index.add(top);
-                index.buckets.push(Bucket::One(run.0, run.1));
-                continue;
-            }
-            let split = |shift: u32| {
-                let mut parts = vec![Vec::new(); 256];
-                for &i in top {
-                    let r = &rows[i as usize];
-                    let (m, v) = (
-                        (r.mask as u32 >> shift) & 255,
-                        (r.value as u32 >> shift) & 255,
-                    );
-                    for (k, p) in parts.iter_mut().enumerate() {
-                        if k as u32 & m == v {
-                            p.push(i);
-                        }
-                    }
-                }
-                parts
-            };
-            let cost = |parts: &[Vec<u16>]| parts.iter().map(|p| p.len() * p.len()).sum::<usize>();
-            let shift = (0..=15).min_by_key(|&s| cost(&split(s))).unwrap_or(0);
-            let parts = split(shift).iter().map(|p| index.add(p)).collect();
-            index.buckets.push(Bucket::Split { shift, parts });
-        }
-        index
-    }
-
-    fn add(&mut self, list: &[u16]) -> (u32, u32) {
-        let start = self.lists.len() as u32;
-        self.lists.extend(list);
-        (start, self.lists.len() as u32)
-    }
-
-    fn candidates(&self, word: u32) -> &[u16] {
-        let (a, b) = match &self.buckets[(word >> TOP_SHIFT) as usize] {
-            Bucket::One(a, b) => (*a, *b),
-            Bucket::Split { shift, parts } => parts[(word >> shift & 255) as usize],
-        };
-        &self.lists[a as usize..b as usize]
+        Bucket { shift, parts: parts.into_iter().map(Vec::into_boxed_slice).collect() }
     }
 }
 
 /// The instruction table of one target.
 pub struct Table {
     rows: Vec<Row>,
-    indices: [Index; 4],
+    /// One for each feature set.
+    indices: [OnceLock<Index>; FeatureSet::ALL.len()],
 }
 
 impl Table {
@@ -542,7 +554,7 @@ impl Table {
             Target::Gfx1250 => &generated::gfx1250::ROWS,
         };
         let rows: Vec<Row> = raw.iter().map(|r| Row::new(target, r)).collect();
-        let indices = FeatureSet::ALL.map(|s| Index::build(&rows, s));
+        let indices = FeatureSet::ALL.map(|_| OnceLock::new());
         Table { rows, indices }
     }
 
@@ -551,13 +563,25 @@ impl Table {
         &self.rows
     }
 
-    /// The row of an instruction whose first `size` bytes are in `word`, or none.
-    pub(crate) fn find(&self, set: FeatureSet, word: u128, size: usize) -> Option<&Row> {
-        self.indices[set as usize]
-            .candidates(word as u32)
-            .iter()
-            .map(|&i| &self.rows[i as usize])
-            .find(|r| r.bits as usize <= size * 8 && r.fits(word))
+    /// Rows that `word` may belong to, in the order of the decoding rule.
+    fn candidates(&self, set: FeatureSet, word: u128) -> impl Iterator<Item = &Row> {
+        let index = self.indices[set as usize].get_or_init(|| Index::new(&self.rows, set));
+        index.candidates(&self.rows, word as u32).iter().map(|&i| &self.rows[i as usize])
+    }
+
+    /// The row of the instruction that begins with `word`, the longest if several fit.
+    pub(crate) fn find(&self, set: FeatureSet, word: u128) -> Option<&Row> {
+        self.candidates(set, word).find(|r| r.fits(word))
+    }
+
+    /// The shortest row that the first `size` bytes begin, but do not end.
+    pub(crate) fn begins(&self, set: FeatureSet, word: u128, size: usize) -> Option<&Row> {
+        let known = u128::MAX
+            .checked_shr(128 - 8 * size.min(16) as u32)
+            .unwrap_or(0);
+        self.candidates(set, word)
+            .filter(|r| usize::from(r.bits) > size * 8 && (word ^ r.value) & r.mask & known == 0)
+            .min_by_key(|r| r.bits)
     }
 }
 

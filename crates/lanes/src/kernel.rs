@@ -55,7 +55,7 @@ pub struct Args {
 /// A kernel for one operation and back end.
 ///
 /// # Safety
-/// The host has the back end's instructions; every pointer that the operation uses is good for
+/// The host has the back end's instructions; rows are aligned to 64 bytes; every pointer that the operation uses is good for
 /// `chunks` groups of 16 words at its step.
 pub type Kernel = unsafe fn(&mut Args);
 
@@ -65,6 +65,12 @@ pub trait Port {
     type Val<L: Lanes>: Copy;
     /// Its type, for modifiers.
     const KIND: Kind;
+    /// The value with subnormals of its float type replaced by zeros of their sign. Only the kinds of
+    /// [`Kind::flushes_in_kernel`] do so; the caller sees to the others.
+    #[inline(always)]
+    fn flush<L: Lanes>(value: Self::Val<L>) -> Self::Val<L> {
+        value
+    }
 }
 /// A source operand.
 pub trait Input: Port {
@@ -76,11 +82,11 @@ pub trait Input: Port {
 }
 /// A result.
 pub trait Output: Port {
-    /// Writes group `chunk`.
+    /// Writes group `chunk`; with `FULL`, all of its lanes.
     ///
     /// # Safety
     /// As for [`Kernel`].
-    unsafe fn store<L: Lanes>(args: &mut Args, chunk: usize, value: Self::Val<L>);
+    unsafe fn store<L: Lanes, const FULL: bool>(args: &mut Args, chunk: usize, value: Self::Val<L>);
 }
 
 /// The type of a result or source, as modifiers (clamp, omod, neg, abs) and flushing see it.
@@ -108,6 +114,26 @@ pub enum Kind {
     PkBf16,
     /// A bit for each lane.
     Mask,
+    /// The number of the lane.
+    Lane,
+    /// Two single-precision floats in a pair of registers.
+    PkF32,
+    /// A word that the operation itself takes as f32, or as an f16 or bf16 half.
+    Mixed,
+}
+
+impl Kind {
+    /// Whether kernels flush subnormals of this kind themselves, as [`Args::aux`] says.
+    pub const fn flushes_in_kernel(self) -> bool {
+        matches!(self, Kind::F32 | Kind::PkF32)
+    }
+}
+
+/// f32 lanes with subnormals replaced by zeros of their sign.
+#[inline(always)]
+fn flush_f32<L: Lanes>(v: L::V) -> L::V {
+    let tiny = L::eq(L::and(v, L::splat(0x7f80_0000)), L::splat(0));
+    L::select(tiny, L::and(v, L::splat(0x8000_0000)), v)
 }
 
 macro_rules! word_port {
@@ -118,6 +144,10 @@ macro_rules! word_port {
         impl Port for $name {
             type Val<L: Lanes> = L::V;
             const KIND: Kind = Kind::$name;
+            #[inline(always)]
+            fn flush<L: Lanes>(value: L::V) -> L::V {
+                if Self::KIND.flushes_in_kernel() { flush_f32::<L>(value) } else { value }
+            }
         }
         impl Input for $name {
             #[inline(always)]
@@ -129,14 +159,9 @@ macro_rules! word_port {
         }
         impl Output for $name {
             #[inline(always)]
-            unsafe fn store<L: Lanes>(args: &mut Args, chunk: usize, value: L::V) {
-                let m = L::mask((args.exec >> (chunk * WIDTH)) as u16);
-                // SAFETY: the caller's pointers reach this group. Whole rows are stored: a masked store
-                // followed by a load of the same row would stall.
-                unsafe {
-                    let p = args.dst.add(chunk * WIDTH);
-                    L::store(p, L::select(m, value, L::load(p)));
-                }
+            unsafe fn store<L: Lanes, const FULL: bool>(args: &mut Args, chunk: usize, value: L::V) {
+                // SAFETY: the caller's pointers reach this group.
+                unsafe { put::<L, FULL>(args.dst, args.exec, chunk, value) }
             }
         }
     )*};
@@ -151,7 +176,9 @@ word_port!(
     /// Two half-precision floats.
     PkF16,
     /// Two brain floats.
-    PkBf16
+    PkBf16,
+    /// A word that the operation itself takes as f32, or as an f16 or bf16 half.
+    Mixed
 );
 
 macro_rules! wide_port {
@@ -173,15 +200,12 @@ macro_rules! wide_port {
         }
         impl Output for $name {
             #[inline(always)]
-            unsafe fn store<L: Lanes>(args: &mut Args, chunk: usize, value: L::W) {
-                let m = L::mask((args.exec >> (chunk * WIDTH)) as u16);
+            unsafe fn store<L: Lanes, const FULL: bool>(args: &mut Args, chunk: usize, value: L::W) {
                 let (lo, hi) = L::split(value);
                 // SAFETY: the caller's pointers reach this group.
                 unsafe {
-                    let p = args.dst.add(chunk * WIDTH);
-                    L::store(p, L::select(m, lo, L::load(p)));
-                    let p = args.dst_hi.add(chunk * WIDTH);
-                    L::store(p, L::select(m, hi, L::load(p)));
+                    put::<L, FULL>(args.dst, args.exec, chunk, lo);
+                    put::<L, FULL>(args.dst_hi, args.exec, chunk, hi);
                 }
             }
         }
@@ -193,6 +217,36 @@ wide_port!(
     /// Double precision.
     F64
 );
+
+/// Two single-precision floats: the operation sees the low and the high element of each lane.
+#[derive(Debug)]
+pub enum PkF32 {}
+impl Port for PkF32 {
+    type Val<L: Lanes> = (L::V, L::V);
+    const KIND: Kind = Kind::PkF32;
+    #[inline(always)]
+    fn flush<L: Lanes>(value: (L::V, L::V)) -> (L::V, L::V) {
+        (flush_f32::<L>(value.0), flush_f32::<L>(value.1))
+    }
+}
+impl Input for PkF32 {
+    #[inline(always)]
+    unsafe fn load<L: Lanes>(args: &Args, slot: usize, chunk: usize) -> (L::V, L::V) {
+        let s = &args.src[slot];
+        // SAFETY: the caller's pointers reach this group.
+        unsafe { (L::load(s.lo.add(chunk * s.step)), L::load(s.hi.add(chunk * s.step))) }
+    }
+}
+impl Output for PkF32 {
+    #[inline(always)]
+    unsafe fn store<L: Lanes, const FULL: bool>(args: &mut Args, chunk: usize, value: (L::V, L::V)) {
+        // SAFETY: the caller's pointers reach this group.
+        unsafe {
+            put::<L, FULL>(args.dst, args.exec, chunk, value.0);
+            put::<L, FULL>(args.dst_hi, args.exec, chunk, value.1);
+        }
+    }
+}
 
 macro_rules! half_port {
     ($($(#[$doc:meta])* $name:ident),*) => {$(
@@ -215,14 +269,12 @@ macro_rules! half_port {
         }
         impl Output for $name {
             #[inline(always)]
-            unsafe fn store<L: Lanes>(args: &mut Args, chunk: usize, value: L::V) {
-                let m = L::mask((args.exec >> (chunk * WIDTH)) as u16);
+            unsafe fn store<L: Lanes, const FULL: bool>(args: &mut Args, chunk: usize, value: L::V) {
                 // SAFETY: the caller's pointers reach this group.
                 unsafe {
-                    let p = args.dst.add(chunk * WIDTH);
-                    let old = L::load(p);
+                    let old = L::load(args.dst.add(chunk * WIDTH));
                     let new = L::or(L::shl(value, L::splat(args.dst_shift)), L::and(old, L::splat(args.keep)));
-                    L::store(p, L::select(m, new, old));
+                    put::<L, FULL>(args.dst, args.exec, chunk, new);
                 }
             }
         }
@@ -252,8 +304,22 @@ impl Input for Mask {
 }
 impl Output for Mask {
     #[inline(always)]
-    unsafe fn store<L: Lanes>(args: &mut Args, chunk: usize, value: L::M) {
+    unsafe fn store<L: Lanes, const FULL: bool>(args: &mut Args, chunk: usize, value: L::M) {
         args.mask_out |= u64::from(L::bits(value)) << (chunk * WIDTH) & args.exec;
+    }
+}
+
+/// The number of the lane: no operand of the instruction, but a source of operations that depend on it.
+#[derive(Debug)]
+pub enum Lane {}
+impl Port for Lane {
+    type Val<L: Lanes> = L::V;
+    const KIND: Kind = Kind::Lane;
+}
+impl Input for Lane {
+    #[inline(always)]
+    unsafe fn load<L: Lanes>(_: &Args, _slot: usize, chunk: usize) -> L::V {
+        L::from_array(std::array::from_fn(|lane| (chunk * WIDTH + lane) as u32))
     }
 }
 
@@ -263,6 +329,8 @@ pub trait Inputs {
     type Vals<L: Lanes>: Copy;
     /// Their types in order, [`Kind::Mask`] among them.
     const KINDS: &'static [Kind];
+    /// Each source as [`Port::flush`] has it.
+    fn flush<L: Lanes>(values: Self::Vals<L>) -> Self::Vals<L>;
     /// Reads group `chunk` of every source.
     ///
     /// # Safety
@@ -270,10 +338,14 @@ pub trait Inputs {
     unsafe fn load<L: Lanes>(args: &Args, chunk: usize) -> Self::Vals<L>;
 }
 macro_rules! inputs {
-    ($($p:ident $slot:expr),*) => {
+    ($($p:ident $slot:tt),*) => {
         impl<$($p: Input),*> Inputs for ($($p,)*) {
             type Vals<L: Lanes> = ($($p::Val<L>,)*);
             const KINDS: &'static [Kind] = &[$($p::KIND),*];
+            #[inline(always)]
+            fn flush<L: Lanes>(values: Self::Vals<L>) -> Self::Vals<L> {
+                ($($p::flush::<L>(values.$slot),)*)
+            }
             #[inline(always)]
             unsafe fn load<L: Lanes>(args: &Args, chunk: usize) -> Self::Vals<L> {
                 // SAFETY: the caller's pointers reach this group.
@@ -286,12 +358,14 @@ impl Inputs for () {
     type Vals<L: Lanes> = ();
     const KINDS: &'static [Kind] = &[];
     #[inline(always)]
+    fn flush<L: Lanes>(_: ()) {}
+    #[inline(always)]
     unsafe fn load<L: Lanes>(_: &Args, _: usize) {}
 }
 inputs!(A 0);
 inputs!(A 0, B 1);
 inputs!(A 0, B 1, C 2);
-// A mask operand always comes last, so that the slots before it are those of the instruction.
+// A mask operand or lane number always comes last, so that the slots before it are those of the instruction.
 inputs!(A 0, B 1, C 2, D 3);
 
 /// The results of an operation: a port, or a pair of one and a mask.
@@ -302,20 +376,26 @@ pub trait Outputs {
     const KIND: Kind;
     /// Whether there is a mask result.
     const GIVES_MASK: bool;
-    /// Writes group `chunk`.
+    /// The register result as [`Port::flush`] has it.
+    fn flush<L: Lanes>(values: Self::Vals<L>) -> Self::Vals<L>;
+    /// Writes group `chunk`; with `FULL`, all of its lanes.
     ///
     /// # Safety
     /// As for [`Kernel`].
-    unsafe fn store<L: Lanes>(args: &mut Args, chunk: usize, values: Self::Vals<L>);
+    unsafe fn store<L: Lanes, const FULL: bool>(args: &mut Args, chunk: usize, values: Self::Vals<L>);
 }
 impl<P: Output> Outputs for (P,) {
     type Vals<L: Lanes> = P::Val<L>;
     const KIND: Kind = P::KIND;
     const GIVES_MASK: bool = matches!(P::KIND, Kind::Mask);
     #[inline(always)]
-    unsafe fn store<L: Lanes>(args: &mut Args, chunk: usize, value: P::Val<L>) {
+    fn flush<L: Lanes>(value: P::Val<L>) -> P::Val<L> {
+        P::flush::<L>(value)
+    }
+    #[inline(always)]
+    unsafe fn store<L: Lanes, const FULL: bool>(args: &mut Args, chunk: usize, value: P::Val<L>) {
         // SAFETY: the caller's pointers reach this group.
-        unsafe { P::store::<L>(args, chunk, value) }
+        unsafe { P::store::<L, FULL>(args, chunk, value) }
     }
 }
 impl<P: Output> Outputs for (P, Mask) {
@@ -323,11 +403,15 @@ impl<P: Output> Outputs for (P, Mask) {
     const KIND: Kind = P::KIND;
     const GIVES_MASK: bool = true;
     #[inline(always)]
-    unsafe fn store<L: Lanes>(args: &mut Args, chunk: usize, values: Self::Vals<L>) {
+    fn flush<L: Lanes>(values: Self::Vals<L>) -> Self::Vals<L> {
+        (P::flush::<L>(values.0), values.1)
+    }
+    #[inline(always)]
+    unsafe fn store<L: Lanes, const FULL: bool>(args: &mut Args, chunk: usize, values: Self::Vals<L>) {
         // SAFETY: the caller's pointers reach this group.
         unsafe {
-            P::store::<L>(args, chunk, values.0);
-            Mask::store::<L>(args, chunk, values.1);
+            P::store::<L, FULL>(args, chunk, values.0);
+            Mask::store::<L, FULL>(args, chunk, values.1);
         }
     }
 }
@@ -360,6 +444,26 @@ impl Aux {
     /// The clamp modifier.
     pub const CLAMP: u32 = 1 << 11;
 
+    /// The bit of FP_DENORM that allows subnormal f32 sources.
+    pub const F32_SOURCES: u32 = 1 << 4;
+    /// The bit of FP_DENORM that allows subnormal f32 results.
+    pub const F32_RESULTS: u32 = 1 << 5;
+
+    /// Whether FP_DENORM flushes subnormal f32 sources.
+    #[inline(always)]
+    pub fn flushes_f32_sources(self) -> bool {
+        self.0 & Self::F32_SOURCES == 0
+    }
+    /// Whether FP_DENORM flushes subnormal f32 results.
+    #[inline(always)]
+    pub fn flushes_f32_results(self) -> bool {
+        self.0 & Self::F32_RESULTS == 0
+    }
+    /// Either of them.
+    #[inline(always)]
+    pub fn flushes_f32(self) -> bool {
+        self.0 & (Self::F32_SOURCES | Self::F32_RESULTS) != Self::F32_SOURCES | Self::F32_RESULTS
+    }
     /// MODE bits 7:0: FP_ROUND and FP_DENORM.
     #[inline(always)]
     pub fn float_mode(self) -> u32 {
@@ -392,15 +496,67 @@ impl Aux {
     }
 }
 
+/// Writes group `chunk` of a row in the lanes of `exec`. Whole groups are stored: a masked store followed
+/// by a load of the same row stalls for some 60 cycles.
+#[inline(always)]
+unsafe fn put<L: Lanes, const FULL: bool>(row: *mut u32, exec: u64, chunk: usize, value: L::V) {
+    // SAFETY: the caller's row has this group.
+    unsafe {
+        let p = row.add(chunk * WIDTH);
+        if FULL {
+            L::store(p, value);
+        } else {
+            let m = L::mask((exec >> (chunk * WIDTH)) as u16);
+            L::store(p, L::select(m, value, L::load(p)));
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn group<L: Lanes, O: Op, const FULL: bool, const FLUSH: bool>(args: &mut Args, chunk: usize) {
+    // SAFETY: the caller's pointers reach this group.
+    unsafe {
+        let mut inputs = O::In::load::<L>(args, chunk);
+        if FLUSH && args.aux.flushes_f32_sources() {
+            inputs = O::In::flush::<L>(inputs);
+        }
+        let mut outputs = O::eval::<L>(args.aux, inputs);
+        if FLUSH && args.aux.flushes_f32_results() {
+            outputs = O::Out::flush::<L>(outputs);
+        }
+        O::Out::store::<L, FULL>(args, chunk, outputs);
+    }
+}
+
+/// Whether an operation has sources or results whose subnormals its kernels flush.
+const fn may_flush<O: Op>() -> bool {
+    let mut found = <O::Out as Outputs>::KIND.flushes_in_kernel();
+    let kinds = <O::In as Inputs>::KINDS;
+    let mut i = 0;
+    while i < kinds.len() {
+        found |= kinds[i].flushes_in_kernel();
+        i += 1;
+    }
+    found
+}
+
 #[inline(always)]
 unsafe fn drive<L: Lanes, O: Op>(args: &mut Args) {
     args.mask_out = 0;
-    for chunk in 0..args.chunks as usize {
-        // SAFETY: the caller's pointers reach `chunks` groups.
-        unsafe {
-            let inputs = O::In::load::<L>(args, chunk);
-            let outputs = O::eval::<L>(args.aux, inputs);
-            O::Out::store::<L>(args, chunk, outputs);
+    // SAFETY: the caller's pointers reach `chunks` groups.
+    unsafe {
+        if const { may_flush::<O>() } && args.aux.flushes_f32() {
+            for chunk in 0..args.chunks as usize {
+                group::<L, O, false, true>(args, chunk);
+            }
+        } else if args.chunks == 4 && args.exec == u64::MAX {
+            for chunk in 0..4 {
+                group::<L, O, true, false>(args, chunk);
+            }
+        } else {
+            for chunk in 0..args.chunks as usize {
+                group::<L, O, false, false>(args, chunk);
+            }
         }
     }
 }
@@ -410,9 +566,15 @@ unsafe fn modal<O: Op>(args: &mut Args) {
     for chunk in 0..args.chunks as usize {
         // SAFETY: the caller's pointers reach `chunks` groups.
         unsafe {
-            let inputs = O::In::load::<Scalar>(args, chunk);
-            let outputs = O::eval_modal::<Scalar>(args.aux, inputs);
-            O::Out::store::<Scalar>(args, chunk, outputs);
+            let mut inputs = O::In::load::<Scalar>(args, chunk);
+            if args.aux.flushes_f32_sources() {
+                inputs = O::In::flush::<Scalar>(inputs);
+            }
+            let mut outputs = O::eval_modal::<Scalar>(args.aux, inputs);
+            if args.aux.flushes_f32_results() {
+                outputs = O::Out::flush::<Scalar>(outputs);
+            }
+            O::Out::store::<Scalar, false>(args, chunk, outputs);
         }
     }
 }

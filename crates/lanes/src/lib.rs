@@ -2,19 +2,21 @@
 //!
 //! Nothing here knows a GPU: the crate computes on rows of lanes and on single values.
 //!
-//! - [`fp`]: number formats, MODE, arithmetic in every rounding mode.
-//! - [`scalar`]: what instructions compute, on single values.
 //! - [`backend`]: which vector instruction set of the host computes, chosen at run time.
 //! - [`vector`]: one trait, [`vector::Lanes`], of operations on 16 lanes, and its three implementations.
 //! - [`kernel`]: the loop that carries an operation over the registers of a whole wave.
+//! - [`fp`]: number formats and exact arithmetic in every mode, on single values.
+//! - [`scalar`]: the arithmetic of single instructions, on single values.
+//! - [`matrix`]: matrix products, from register rows to register rows.
 
 pub mod backend;
 pub mod fp;
 pub mod kernel;
+pub mod matrix;
 pub mod scalar;
 pub mod vector;
 
-pub use backend::Backend;
-
 #[cfg(test)]
 mod testing;
+
+pub use backend::Backend;

@@ -32,7 +32,7 @@ impl Random {
             .min(top);
         sign | match r & 7 {
             0 => top << man_bits | sparse,
-            1 => man >> (r >> 16) % u64::from(man_bits),
+            1 => man >> ((r >> 16) % u64::from(man_bits)),
             2 => near << man_bits | man,
             3 => near << man_bits | sparse,
             4 => (top - 1) << man_bits | man,

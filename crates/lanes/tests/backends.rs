@@ -45,8 +45,10 @@ impl Random {
             0x3300_0001,
         ];
         let r = self.next();
-        match r % 4 {
+        match r % 5 {
             0 => EDGES[(r >> 8) as usize % EDGES.len()],
+            // Small bytes: shift counts, byte selectors.
+            2 => (r >> 32) as u32 & 0x0f1f_0f0f,
             1 => (f32::from_bits(0x3f80_0000 | (r >> 41) as u32)
                 * if r & 16 == 0 { 1.0 } else { -3.0 })
             .to_bits(),
@@ -66,10 +68,12 @@ fn run(
     exec: u64,
     mask: u64,
 ) -> (Row, Row, u64) {
-    let (mut lo, mut hi) = ([0xdead_beef; LANES], [0xfeed_f00d; LANES]);
+    #[repr(align(64))]
+    struct Aligned(Row);
+    let (mut lo, mut hi) = (Aligned([0xdead_beef; LANES]), Aligned([0xfeed_f00d; LANES]));
     let mut args = Args {
-        dst: lo.as_mut_ptr(),
-        dst_hi: hi.as_mut_ptr(),
+        dst: lo.0.as_mut_ptr(),
+        dst_hi: hi.0.as_mut_ptr(),
         src: std::array::from_fn(|i| Src {
             lo: rows[2 * i].as_ptr(),
             hi: rows[2 * i + 1].as_ptr(),
@@ -82,11 +86,11 @@ fn run(
         chunks: 4,
         keep: 0,
         dst_shift: 0,
-        aux: Aux(0),
+        aux: Aux(0xf0),
     };
     // SAFETY: the rows have 64 words and the back end is one that the host supports.
     unsafe { set.get(backend)(&mut args) };
-    (lo, hi, args.mask_out)
+    (lo.0, hi.0, args.mask_out)
 }
 
 fn check<O: Op>(name: &str) {
@@ -162,6 +166,9 @@ operations! {
     eq: (B32, B32) -> Mask;
     lt_i: (B32, B32) -> Mask;
     lt_u: (B32, B32) -> Mask;
+    mul_hi_u: (B32, B32) -> B32;
+    mul_hi_i: (B32, B32) -> B32;
+    perm_bytes: (B32, B32, B32) -> B32;
     add_f32: (B32, B32) -> B32;
     sub_f32: (B32, B32) -> B32;
     mul_f32: (B32, B32) -> B32;
@@ -174,6 +181,9 @@ operations! {
     f32_from_u32: (B32) -> B32;
     f32_from_f16: (B32) -> B32;
     f16_from_f32: (B32) -> B32;
+    f16_from_f32_toward_zero: (B32) -> B32;
+    min_f32: (B32, B32) -> B32;
+    max_f32: (B32, B32) -> B32;
     add_f64: (B64, B64) -> B64;
     mul_f64: (B64, B64) -> B64;
     fma_f64: (B64, B64, B64) -> B64;
@@ -182,4 +192,21 @@ operations! {
     le_f64: (B64, B64) -> Mask;
     unordered_f64: (B64, B64) -> Mask;
     m_not: (Mask) -> Mask;
+}
+
+/// `add_odd_f32` is for sums of f16 values and of their products.
+enum AddOddHalves {}
+impl Op for AddOddHalves {
+    type In = (B32, B32, B32);
+    type Out = (B32,);
+    #[inline(always)]
+    fn eval<L: Lanes>(_: Aux, (a, b, c): <Self::In as Inputs>::Vals<L>) -> L::V {
+        let product = L::mul_f32(L::f32_from_f16(a), L::f32_from_f16(b));
+        L::add_odd_f32(product, L::f32_from_f16(c))
+    }
+}
+
+#[test]
+fn sums_rounded_to_odd_agree() {
+    check::<AddOddHalves>("add_odd_f32");
 }

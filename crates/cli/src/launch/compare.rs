@@ -63,9 +63,20 @@ impl Comparison {
 }
 
 /// Compares two buffers of the same length, element by element.
-pub fn compare(element: ElementType, shape: &[usize], got: &[u8], want: &[u8], tolerance: Tolerance) -> Comparison {
+pub fn compare(
+    element: ElementType,
+    shape: &[usize],
+    got: &[u8],
+    want: &[u8],
+    tolerance: Tolerance,
+) -> Comparison {
     let size = element.bytes();
-    let mut outcome = Comparison { elements: want.len() / size, differing: 0, first: None, largest: None };
+    let mut outcome = Comparison {
+        elements: want.len() / size,
+        differing: 0,
+        first: None,
+        largest: None,
+    };
     let pairs = got.chunks_exact(size).zip(want.chunks_exact(size));
     for (position, (got, want)) in pairs.enumerate() {
         if got == want {
@@ -75,12 +86,31 @@ pub fn compare(element: ElementType, shape: &[usize], got: &[u8], want: &[u8], t
         let absolute = distance(a, b);
         let equal = match tolerance {
             Tolerance::Exact {} => false,
-            Tolerance::Close { rtol, atol } => absolute <= atol + rtol * b.to_f64().abs(),
+            Tolerance::Close { rtol, atol } => {
+                let allowed = atol + rtol * b.to_f64().abs();
+                absolute == 0.0 || (absolute.is_finite() && absolute <= allowed)
+            }
         };
-        if outcome.largest.as_ref().is_none_or(|largest| absolute > largest.absolute) {
-            let relative = if absolute == 0.0 { 0.0 } else { absolute / b.to_f64().abs() };
-            let relative = if relative.is_nan() { f64::INFINITY } else { relative };
-            outcome.largest = Some(LargestError { index: unravel(position, shape), absolute, relative });
+        if outcome
+            .largest
+            .as_ref()
+            .is_none_or(|largest| absolute > largest.absolute)
+        {
+            let relative = if absolute == 0.0 {
+                0.0
+            } else {
+                absolute / b.to_f64().abs()
+            };
+            let relative = if relative.is_nan() {
+                f64::INFINITY
+            } else {
+                relative
+            };
+            outcome.largest = Some(LargestError {
+                index: unravel(position, shape),
+                absolute,
+                relative,
+            });
         }
         if !equal {
             outcome.differing += 1;
@@ -132,7 +162,10 @@ mod tests {
     use super::*;
 
     fn floats(values: &[f32]) -> Vec<u8> {
-        values.iter().flat_map(|value| value.to_le_bytes()).collect()
+        values
+            .iter()
+            .flat_map(|value| value.to_le_bytes())
+            .collect()
     }
 
     #[test]
@@ -142,14 +175,23 @@ mod tests {
         let outcome = compare(ElementType::F32, &[2, 3], &got, &want, Tolerance::Exact {});
         assert_eq!((outcome.elements, outcome.differing), (6, 2));
         let first = outcome.first.unwrap();
-        assert_eq!((first.index, first.got.as_str(), first.want.as_str()), (vec![1, 0], "3.5 (0x40600000)", "3 (0x40400000)"));
+        assert_eq!(
+            (first.index, first.got.as_str(), first.want.as_str()),
+            (vec![1, 0], "3.5 (0x40600000)", "3 (0x40400000)")
+        );
         let largest = outcome.largest.unwrap();
-        assert_eq!((largest.index, largest.absolute, largest.relative), (vec![1, 2], 2.0, 0.4));
+        assert_eq!(
+            (largest.index, largest.absolute, largest.relative),
+            (vec![1, 2], 2.0, 0.4)
+        );
     }
 
     #[test]
     fn close_allows_the_tolerance_and_nan_equals_nan() {
-        let close = Tolerance::Close { rtol: 0.1, atol: 0.5 };
+        let close = Tolerance::Close {
+            rtol: 0.1,
+            atol: 0.5,
+        };
         let other_nan = f32::from_bits(0x7fc0_0001);
         let want = floats(&[10.0, f32::NAN, f32::INFINITY, 0.0]);
         let within = floats(&[11.5, other_nan, f32::INFINITY, -0.5]);
@@ -158,7 +200,13 @@ mod tests {
         let outcome = compare(ElementType::F32, &[4], &beyond, &want, close);
         assert_eq!(outcome.differing, 4);
         assert_eq!(outcome.largest.unwrap().absolute, f64::INFINITY);
-        let zeros = compare(ElementType::F32, &[1], &floats(&[-0.0]), &floats(&[0.0]), Tolerance::Exact {});
+        let zeros = compare(
+            ElementType::F32,
+            &[1],
+            &floats(&[-0.0]),
+            &floats(&[0.0]),
+            Tolerance::Exact {},
+        );
         assert_eq!((zeros.differing, zeros.largest.unwrap().absolute), (1, 0.0));
     }
 
@@ -171,7 +219,10 @@ mod tests {
             &(u64::MAX - 1).to_le_bytes(),
             Tolerance::Exact {},
         );
-        assert_eq!((outcome.differing, outcome.largest.unwrap().absolute), (1, 1.0));
+        assert_eq!(
+            (outcome.differing, outcome.largest.unwrap().absolute),
+            (1, 1.0)
+        );
         assert_eq!(unravel(5, &[]), Vec::<usize>::new());
     }
 }

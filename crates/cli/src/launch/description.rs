@@ -206,7 +206,8 @@ impl Description {
     ///
     /// Names the file and the place in it.
     pub fn read(path: &Path) -> Result<Self> {
-        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let text = std::fs::read_to_string(path)
+            .with_context(|| format!("cannot read {}", path.display()))?;
         Self::parse(&text).with_context(|| path.display().to_string())
     }
 
@@ -217,7 +218,10 @@ impl Description {
             .map_err(|error| anyhow::anyhow!("{}: {}", error.path(), error.inner()))?;
         reader.end().context("after the description")?;
         if description.format != 1 {
-            bail!("format {} of launch descriptions is unknown: this version reads format 1", description.format);
+            bail!(
+                "format {} of launch descriptions is unknown: this version reads format 1",
+                description.format
+            );
         }
         Ok(description)
     }
@@ -230,7 +234,16 @@ impl Description {
     pub fn target(&self, name: &str) -> Result<&TargetDescription> {
         self.targets.get(name).with_context(|| {
             let names: Vec<&str> = self.targets.keys().map(String::as_str).collect();
-            format!("{} has no code for {name}, only for {}", self.name, names.join(", "))
+            let hint = if name == "gfx1151" && names.contains(&"gfx1100") {
+                "; gfx1151 runs the code for gfx1100: --target gfx1100 --run-as gfx1151"
+            } else {
+                ""
+            };
+            format!(
+                "{} has no code for {name}, only for {}{hint}",
+                self.name,
+                names.join(", ")
+            )
         })
     }
 }
@@ -242,9 +255,14 @@ impl BufferDescription {
     ///
     /// The shape and the size in bytes have to agree.
     pub fn elements(&self) -> Result<usize> {
-        let elements = self.shape.iter().try_fold(1usize, |product, &extent| product.checked_mul(extent));
+        let elements = self
+            .shape
+            .iter()
+            .try_fold(1usize, |product, &extent| product.checked_mul(extent));
         match elements {
-            Some(elements) if elements.checked_mul(self.dtype.bytes()) == Some(self.bytes) => Ok(elements),
+            Some(elements) if elements.checked_mul(self.dtype.bytes()) == Some(self.bytes) => {
+                Ok(elements)
+            }
             _ => bail!(
                 "argument {}: {} bytes do not hold the shape {:?} of {}",
                 self.name,
@@ -267,6 +285,11 @@ pub fn beside(description: &Path, file: &Path) -> Result<PathBuf> {
     let candidates = [folder.join("..").join(file), folder.join(file)];
     match candidates.iter().find(|path| path.is_file()) {
         Some(path) => Ok(path.clone()),
-        None => bail!("cannot find {} (looked for {} and {})", file.display(), candidates[0].display(), candidates[1].display()),
+        None => bail!(
+            "cannot find {} (looked for {} and {})",
+            file.display(),
+            candidates[0].display(),
+            candidates[1].display()
+        ),
     }
 }

@@ -107,7 +107,10 @@ struct Narrow {
 impl ElementType {
     /// Reads a name such as `bf16`.
     pub fn from_name(name: &str) -> Option<Self> {
-        NAMES.iter().find(|entry| entry.1 == name).map(|entry| entry.0)
+        NAMES
+            .iter()
+            .find(|entry| entry.1 == name)
+            .map(|entry| entry.0)
     }
 
     /// The names of all types, for messages.
@@ -117,7 +120,10 @@ impl ElementType {
 
     /// The name, such as `bf16`.
     pub fn name(self) -> &'static str {
-        NAMES.iter().find(|entry| entry.0 == self).map_or("?", |entry| entry.1)
+        NAMES
+            .iter()
+            .find(|entry| entry.0 == self)
+            .map_or("?", |entry| entry.1)
     }
 
     /// Size in bytes.
@@ -145,7 +151,12 @@ impl ElementType {
             F8e5m2fnuz => (5, 2, 16, Special::NegativeZeroNan),
             _ => return None,
         };
-        Some(Narrow { exponent, mantissa, bias, special })
+        Some(Narrow {
+            exponent,
+            mantissa,
+            bias,
+            special,
+        })
     }
 
     /// The smallest and largest integer of an integer type.
@@ -201,9 +212,10 @@ impl ElementType {
             I32 => Number::Int((bits as i32).into()),
             I64 => Number::Int((bits as i64).into()),
             U8 | U16 | U32 | U64 => Number::Int(bits.into()),
-            F16 | Bf16 | F8e4m3fn | F8e5m2 | F8e4m3fnuz | F8e5m2fnuz => {
-                Number::Float(self.narrow().map_or(0.0, |format| format.decode(bits as u16)))
-            }
+            F16 | Bf16 | F8e4m3fn | F8e5m2 | F8e4m3fnuz | F8e5m2fnuz => Number::Float(
+                self.narrow()
+                    .map_or(0.0, |format| format.decode(bits as u16)),
+            ),
         }
     }
 
@@ -213,7 +225,11 @@ impl ElementType {
         if !self.is_float() {
             return number.to_string();
         }
-        let bits: String = bytes.iter().rev().map(|byte| format!("{byte:02x}")).collect();
+        let bits: String = bytes
+            .iter()
+            .rev()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
         format!("{number} (0x{bits})")
     }
 
@@ -259,8 +275,18 @@ impl Narrow {
     fn encode(&self, value: f32) -> u16 {
         let sign = u32::from(value.is_sign_negative()) << (self.exponent + self.mantissa);
         let unsigned_nan = self.special == Special::NegativeZeroNan;
-        let with_sign = |code: u32| if unsigned_nan && code == 0 { 0 } else { code | sign };
-        let overflow = if self.special == Special::Ieee { self.limit() } else { self.nan() };
+        let with_sign = |code: u32| {
+            if unsigned_nan && code == 0 {
+                0
+            } else {
+                code | sign
+            }
+        };
+        let overflow = if self.special == Special::Ieee {
+            self.limit()
+        } else {
+            self.nan()
+        };
         let size = f64::from(value.abs());
         let code = if value.is_nan() {
             return (self.nan() | if unsigned_nan { 0 } else { sign }) as u16;
@@ -268,7 +294,11 @@ impl Narrow {
             with_sign(overflow)
         } else {
             let smallest = 1 - self.bias;
-            let exponent = if size == 0.0 { smallest } else { exponent_of(size).max(smallest) };
+            let exponent = if size == 0.0 {
+                smallest
+            } else {
+                exponent_of(size).max(smallest)
+            };
             let unit = exponent - self.mantissa as i32;
             let mantissa = (size * 2f64.powi(-unit)).round_ties_even() as u32;
             // A normal number's leading one carries into the exponent field.
@@ -353,9 +383,16 @@ mod tests {
     fn every_code_of_a_narrow_format_survives() {
         for element in [F16, Bf16, F8e4m3fn, F8e5m2, F8e4m3fnuz, F8e5m2fnuz] {
             for bits in 0..=(0xffffu16 >> (16 - 8 * element.bytes())) {
-                let Number::Float(value) = element.decode(&bits.to_le_bytes()) else { unreachable!() };
+                let Number::Float(value) = element.decode(&bits.to_le_bytes()) else {
+                    unreachable!()
+                };
                 if !value.is_nan() {
-                    assert_eq!(code(element, value), u64::from(bits), "{} {bits:#x}", element.name());
+                    assert_eq!(
+                        code(element, value),
+                        u64::from(bits),
+                        "{} {bits:#x}",
+                        element.name()
+                    );
                 }
             }
         }
@@ -363,7 +400,11 @@ mod tests {
 
     #[test]
     fn integers_out_of_range_are_refused() {
-        let fits = |element: ElementType, value: i128| element.encode(Number::Int(value), &mut Vec::new()).is_some();
+        let fits = |element: ElementType, value: i128| {
+            element
+                .encode(Number::Int(value), &mut Vec::new())
+                .is_some()
+        };
         assert!(fits(I8, -128) && !fits(I8, 128) && fits(U8, 255) && !fits(U8, -1));
         assert!(fits(U64, u64::MAX.into()) && fits(I64, i64::MIN.into()) && !fits(I64, 1 << 63));
         assert_eq!(I16.decode(&[0xff, 0xff]), Number::Int(-1));

@@ -49,10 +49,17 @@ impl Launch {
         let data = read(&target.file)?;
         if let Some(expected) = &target.sha256 {
             let found = sha256(&data);
-            ensure!(found == *expected, "{}: SHA-256 is {found}, but {expected} is stated", target.file.display());
+            ensure!(
+                found == *expected,
+                "{}: SHA-256 is {found}, but {expected} is stated",
+                target.file.display()
+            );
         }
-        let options = LoadOptions { run_as: selection.run_as };
-        let code = CodeObject::parse(data, &options).with_context(|| target.file.display().to_string())?;
+        let options = LoadOptions {
+            run_as: selection.run_as,
+        };
+        let code =
+            CodeObject::parse(data, &options).with_context(|| target.file.display().to_string())?;
         let kernel = code.kernel(&target.kernel)?.clone();
         ensure!(
             kernel.descriptor.wave_size == target.wave,
@@ -62,14 +69,23 @@ impl Launch {
             kernel.descriptor.wave_size
         );
         let mut buffers = Vec::new();
+        let mut arguments = Vec::new();
         for argument in &description.args {
-            if let ArgumentDescription::Buffer(argument) = argument {
-                buffers.push(buffer(argument, read)?);
-            }
+            arguments.push(match argument {
+                ArgumentDescription::Buffer(argument) => {
+                    buffers.push(buffer(argument, read)?);
+                    Some(buffers.len() - 1)
+                }
+                ArgumentDescription::Scalar(_) => None,
+            });
         }
         let kernarg = kernarg(description, target)?;
         kernarg.check()?;
-        let stack = if target.dynamic_stack { DYNAMIC_STACK_BYTES } else { 0 };
+        let stack = if target.dynamic_stack {
+            DYNAMIC_STACK_BYTES
+        } else {
+            0
+        };
         let exact = target.estimate.filter(|estimate| estimate.exact);
         Ok(Launch {
             name: description.name.clone(),
@@ -82,6 +98,7 @@ impl Launch {
             private_bytes: target.private_bytes.max(stack),
             kernarg,
             buffers,
+            arguments,
             expected_instructions: exact.map(|estimate| estimate.wave_instructions),
         })
     }
@@ -90,20 +107,34 @@ impl Launch {
 /// The content of a buffer, and what it should become.
 fn buffer(argument: &BufferDescription, read: &dyn Fn(&Path) -> Result<Vec<u8>>) -> Result<Buffer> {
     let of = || format!("argument {}", argument.name);
-    let content = argument.init.bytes(argument.dtype, argument.elements()?).with_context(of)?;
+    let content = argument
+        .init
+        .bytes(argument.dtype, argument.elements()?)
+        .with_context(of)?;
     if let Some(expected) = &argument.init_sha256 {
         let found = sha256(&content);
-        ensure!(found == *expected, "argument {}: the generated content has SHA-256 {found}, but {expected} is stated", argument.name);
+        ensure!(
+            found == *expected,
+            "argument {}: the generated content has SHA-256 {found}, but {expected} is stated",
+            argument.name
+        );
     }
     let golden = match &argument.golden {
         None => None,
         Some(golden) => {
             let content = match &golden.file {
                 None => None,
-                Some(file) => Some(golden_content(argument, file, &read(file)?, &golden.sha256).with_context(of)?),
+                Some(file) => Some(
+                    golden_content(argument, file, &read(file)?, &golden.sha256)
+                        .with_context(of)?,
+                ),
             };
             let (sha256, tolerance) = (golden.sha256.clone(), golden.compare);
-            Some(Golden { sha256, content, tolerance })
+            Some(Golden {
+                sha256,
+                content,
+                tolerance,
+            })
         }
     };
     Ok(Buffer {
@@ -116,7 +147,12 @@ fn buffer(argument: &BufferDescription, read: &dyn Fn(&Path) -> Result<Vec<u8>>)
     })
 }
 
-fn golden_content(argument: &BufferDescription, file: &Path, bytes: &[u8], expected: &str) -> Result<Vec<u8>> {
+fn golden_content(
+    argument: &BufferDescription,
+    file: &Path,
+    bytes: &[u8],
+    expected: &str,
+) -> Result<Vec<u8>> {
     let name = || file.display().to_string();
     let array = Array::parse(bytes).with_context(name)?;
     ensure!(
@@ -130,36 +166,64 @@ fn golden_content(argument: &BufferDescription, file: &Path, bytes: &[u8], expec
         argument.dtype.numpy()
     );
     let found = sha256(&array.data);
-    ensure!(found == expected, "{}: the data has SHA-256 {found}, but {expected} is stated", name());
+    ensure!(
+        found == expected,
+        "{}: the data has SHA-256 {found}, but {expected} is stated",
+        name()
+    );
     Ok(array.data)
 }
 
 fn kernarg(description: &Description, target: &TargetDescription) -> Result<Kernarg> {
-    let is_buffer = |argument: &&ArgumentDescription| matches!(argument, ArgumentDescription::Buffer(_));
+    let is_buffer =
+        |argument: &&ArgumentDescription| matches!(argument, ArgumentDescription::Buffer(_));
     let value = |field: &FieldDescription| match &field.arg {
         Some(name) => {
-            let found = description.args.iter().position(|argument| argument.name() == name);
-            let position = found.with_context(|| format!("kernarg field at offset {}: no argument `{name}`", field.offset))?;
+            let found = description
+                .args
+                .iter()
+                .position(|argument| argument.name() == name);
+            let position = found.with_context(|| {
+                format!(
+                    "kernarg field at offset {}: no argument `{name}`",
+                    field.offset
+                )
+            })?;
             match &description.args[position] {
                 // Buffers are numbered among themselves.
-                ArgumentDescription::Buffer(_) => {
-                    Ok(FieldValue::Buffer(description.args[..position].iter().filter(is_buffer).count()))
-                }
+                ArgumentDescription::Buffer(_) => Ok(FieldValue::Buffer(
+                    description.args[..position]
+                        .iter()
+                        .filter(is_buffer)
+                        .count(),
+                )),
                 ArgumentDescription::Scalar(scalar) => scalar_bytes(scalar).map(FieldValue::Bytes),
             }
         }
         None if field.kind.starts_with("hidden_") => match Hidden::from_kind(&field.kind) {
             Some(hidden) => Ok(FieldValue::Hidden(hidden)),
-            None => bail!("kernarg field at offset {}: hidden argument `{}` is unknown", field.offset, field.kind),
+            None => bail!(
+                "kernarg field at offset {}: hidden argument `{}` is unknown",
+                field.offset,
+                field.kind
+            ),
         },
         // A scratch pointer that the compiler appended.
         None => Ok(FieldValue::Bytes(vec![0; field.size])),
     };
     let mut fields = Vec::new();
     for field in &target.kernarg.fields {
-        fields.push(Field { offset: field.offset, size: field.size, value: value(field)? });
+        fields.push(Field {
+            offset: field.offset,
+            size: field.size,
+            value: value(field)?,
+        });
     }
-    Ok(Kernarg { bytes: target.kernarg.bytes, align: target.kernarg.align, fields })
+    Ok(Kernarg {
+        bytes: target.kernarg.bytes,
+        align: target.kernarg.align,
+        fields,
+    })
 }
 
 fn scalar_bytes(scalar: &ScalarDescription) -> Result<Vec<u8>> {
@@ -167,6 +231,12 @@ fn scalar_bytes(scalar: &ScalarDescription) -> Result<Vec<u8>> {
     let value = number(&scalar.value);
     let element: ElementType = scalar.dtype;
     let fits = element.encode(value, &mut bytes);
-    fits.with_context(|| format!("argument {}: {} does not hold {value}", scalar.name, element.name()))?;
+    fits.with_context(|| {
+        format!(
+            "argument {}: {} does not hold {value}",
+            scalar.name,
+            element.name()
+        )
+    })?;
     Ok(bytes)
 }

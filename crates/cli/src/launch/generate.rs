@@ -14,7 +14,8 @@ pub enum Generator {
         /// That value.
         value: serde_json::Number,
     },
-    /// `lo + (hi - lo) * ((z >> 40) * 2^-24)`, rounded to `f32` and to the type.
+    /// `lo + (hi - lo) * ((z >> 40) * 2^-24)` in `f64`, rounded to `f32` and to the type if that is
+    /// narrower.
     Uniform {
         /// Seed of the generator.
         seed: u64,
@@ -63,9 +64,15 @@ pub enum Generator {
 #[allow(missing_docs)]
 pub enum GenerateError {
     #[error("element {index} would be {value}, which {element} cannot hold")]
-    Range { index: usize, value: Number, element: &'static str },
+    Range {
+        index: usize,
+        value: Number,
+        element: &'static str,
+    },
     #[error("{listed} values are listed for {wanted} elements")]
     Length { listed: usize, wanted: usize },
+    #[error("{0} elements do not fit the host's memory")]
+    Memory(usize),
     #[error("`int` from {lo} to {hi} is empty")]
     Empty { lo: i64, hi: i64 },
 }
@@ -87,6 +94,41 @@ pub fn number(value: &serde_json::Number) -> Number {
     }
 }
 
+/// An empty vector with room for that many elements.
+fn room(element: ElementType, elements: usize) -> Result<Vec<u8>, GenerateError> {
+    let too_large = GenerateError::Memory(elements);
+    let Some(size) = elements.checked_mul(element.bytes()) else {
+        return Err(too_large);
+    };
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(size).map_err(|_| too_large)?;
+    Ok(bytes)
+}
+
+/// The bytes of `elements` times the same value.
+///
+/// # Errors
+///
+/// [`GenerateError::Range`] and [`GenerateError::Memory`].
+pub fn filled(
+    element: ElementType,
+    elements: usize,
+    value: Number,
+) -> Result<Vec<u8>, GenerateError> {
+    let mut bytes = room(element, elements)?;
+    let mut one = Vec::new();
+    let range = GenerateError::Range {
+        index: 0,
+        value,
+        element: element.name(),
+    };
+    element.encode(value, &mut one).ok_or(range)?;
+    for _ in 0..elements {
+        bytes.extend_from_slice(&one);
+    }
+    Ok(bytes)
+}
+
 impl Generator {
     /// The bytes of `elements` elements.
     ///
@@ -94,31 +136,44 @@ impl Generator {
     ///
     /// [`GenerateError`] for a value that the element type cannot hold or a list of another length.
     pub fn bytes(&self, element: ElementType, elements: usize) -> Result<Vec<u8>, GenerateError> {
-        let mut bytes = Vec::with_capacity(elements * element.bytes());
+        let mut bytes = room(element, elements)?;
         let mut put = |index: usize, value: Number| {
-            element.encode(value, &mut bytes).ok_or(GenerateError::Range { index, value, element: element.name() })
+            element
+                .encode(value, &mut bytes)
+                .ok_or(GenerateError::Range {
+                    index,
+                    value,
+                    element: element.name(),
+                })
         };
         let z = |seed: &u64, index: usize| split_mix(*seed, index as u64);
         match self {
-            Generator::Fill { value } => {
-                let value = number(value);
-                (0..elements).try_for_each(|index| put(index, value))?;
-            }
+            Generator::Fill { value } => return filled(element, elements, number(value)),
             Generator::Uniform { seed, lo, hi } => {
                 let unit = 2f64.powi(-24);
                 for index in 0..elements {
                     let value = lo + (hi - lo) * ((z(seed, index) >> 40) as f64 * unit);
-                    put(index, Number::Float(f64::from(value as f32)))?;
+                    put(index, Number::Float(value))?;
                 }
             }
-            Generator::Int { seed, lo, hi, scale } => {
+            Generator::Int {
+                seed,
+                lo,
+                hi,
+                scale,
+            } => {
                 let span = (i128::from(*hi) - i128::from(*lo) + 1).max(0) as u128;
                 if span == 0 {
                     return Err(GenerateError::Empty { lo: *lo, hi: *hi });
                 }
                 for index in 0..elements {
                     let value = i128::from(*lo) + (u128::from(z(seed, index) >> 33) % span) as i128;
-                    put(index, scale.map_or(Number::Int(value), |scale| Number::Float(value as f64 * scale)))?;
+                    put(
+                        index,
+                        scale.map_or(Number::Int(value), |scale| {
+                            Number::Float(value as f64 * scale)
+                        }),
+                    )?;
                 }
             }
             Generator::Bits { seed } => {
@@ -127,10 +182,15 @@ impl Generator {
                 }
             }
             Generator::Arange { start, step } => {
-                (0..elements).try_for_each(|index| put(index, Number::Float(start + step * index as f64)))?;
+                (0..elements)
+                    .try_for_each(|index| put(index, Number::Float(start + step * index as f64)))?;
             }
             Generator::Perm { seed } => {
-                let mut order: Vec<(u64, usize)> = (0..elements).map(|index| (z(seed, index), index)).collect();
+                let mut order: Vec<(u64, usize)> = Vec::new();
+                order
+                    .try_reserve_exact(elements)
+                    .map_err(|_| GenerateError::Memory(elements))?;
+                order.extend((0..elements).map(|index| (z(seed, index), index)));
                 order.sort_unstable();
                 for (index, (_, from)) in order.into_iter().enumerate() {
                     put(index, Number::Int(from as i128))?;
@@ -138,9 +198,15 @@ impl Generator {
             }
             Generator::List { values } => {
                 if values.len() != elements {
-                    return Err(GenerateError::Length { listed: values.len(), wanted: elements });
+                    return Err(GenerateError::Length {
+                        listed: values.len(),
+                        wanted: elements,
+                    });
                 }
-                values.iter().enumerate().try_for_each(|(index, value)| put(index, number(value)))?;
+                values
+                    .iter()
+                    .enumerate()
+                    .try_for_each(|(index, value)| put(index, number(value)))?;
             }
         }
         Ok(bytes)
@@ -155,21 +221,43 @@ mod tests {
     fn split_mix_is_the_published_one() {
         // First outputs for the seed 1234567, from the reference implementation's test vectors.
         let outputs: Vec<u64> = (0..3).map(|index| split_mix(1234567, index)).collect();
-        assert_eq!(outputs, [6457827717110365317, 3203168211198807973, 9817491932198370423]);
+        assert_eq!(
+            outputs,
+            [
+                6457827717110365317,
+                3203168211198807973,
+                9817491932198370423
+            ]
+        );
     }
 
     #[test]
     fn small_generators() {
-        let arange = Generator::Arange { start: 2.0, step: -1.0 };
+        let arange = Generator::Arange {
+            start: 2.0,
+            step: -1.0,
+        };
         assert_eq!(arange.bytes(ElementType::I8, 4).unwrap(), [2, 1, 0, 255]);
-        let list = Generator::List { values: vec![1.into(), 2.into()] };
+        let list = Generator::List {
+            values: vec![1.into(), 2.into()],
+        };
         assert_eq!(list.bytes(ElementType::U16, 2).unwrap(), [1, 0, 2, 0]);
         let short = list.bytes(ElementType::U16, 3).unwrap_err().to_string();
         assert_eq!(short, "2 values are listed for 3 elements");
         let fill = Generator::Fill { value: 300.into() };
         let wide = fill.bytes(ElementType::U8, 1).unwrap_err().to_string();
         assert_eq!(wide, "element 0 would be 300, which u8 cannot hold");
-        let empty = Generator::Int { seed: 1, lo: 2, hi: 1, scale: None };
+        let huge = list
+            .bytes(ElementType::F64, usize::MAX / 4)
+            .unwrap_err()
+            .to_string();
+        assert!(huge.contains("do not fit the host's memory"), "{huge}");
+        let empty = Generator::Int {
+            seed: 1,
+            lo: 2,
+            hi: 1,
+            scale: None,
+        };
         assert!(empty.bytes(ElementType::U8, 1).is_err());
     }
 }

@@ -8,6 +8,9 @@ pub const SHARED_BASE_HIGH: u32 = 0x0001_0000;
 /// The same for scratch.
 pub const PRIVATE_BASE_HIGH: u32 = 0x0002_0000;
 
+/// More than any compiler lets a kernel have, in bytes.
+const LARGEST_SEGMENT: usize = 1 << 20;
+
 /// What goes into a field.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FieldValue {
@@ -66,17 +69,30 @@ impl Hidden {
             _ => 2,
         };
         Some(match kind {
-            "hidden_block_count_x" | "hidden_block_count_y" | "hidden_block_count_z" => Hidden::BlockCount(axis),
-            "hidden_group_size_x" | "hidden_group_size_y" | "hidden_group_size_z" => Hidden::GroupSize(axis),
+            "hidden_block_count_x" | "hidden_block_count_y" | "hidden_block_count_z" => {
+                Hidden::BlockCount(axis)
+            }
+            "hidden_group_size_x" | "hidden_group_size_y" | "hidden_group_size_z" => {
+                Hidden::GroupSize(axis)
+            }
             "hidden_grid_dims" => Hidden::GridDimensions,
             "hidden_dynamic_lds_size" => Hidden::DynamicLdsSize,
             "hidden_private_base" => Hidden::PrivateBase,
             "hidden_shared_base" => Hidden::SharedBase,
             "hidden_queue_ptr" => Hidden::QueuePointer,
-            "hidden_remainder_x" | "hidden_remainder_y" | "hidden_remainder_z" | "hidden_global_offset_x"
-            | "hidden_global_offset_y" | "hidden_global_offset_z" | "hidden_none" | "hidden_printf_buffer"
-            | "hidden_hostcall_buffer" | "hidden_default_queue" | "hidden_completion_action"
-            | "hidden_multigrid_sync_arg" | "hidden_heap_v1" => Hidden::Zero,
+            "hidden_remainder_x"
+            | "hidden_remainder_y"
+            | "hidden_remainder_z"
+            | "hidden_global_offset_x"
+            | "hidden_global_offset_y"
+            | "hidden_global_offset_z"
+            | "hidden_none"
+            | "hidden_printf_buffer"
+            | "hidden_hostcall_buffer"
+            | "hidden_default_queue"
+            | "hidden_completion_action"
+            | "hidden_multigrid_sync_arg"
+            | "hidden_heap_v1" => Hidden::Zero,
             _ => return None,
         })
     }
@@ -117,15 +133,29 @@ impl Facts {
 }
 
 impl Kernarg {
-    /// Checks that every field lies in the segment and fits its content.
+    /// Checks that the segment has a sensible size, and that every field lies in the segment and fits its content.
     ///
     /// # Errors
     ///
     /// Names the field by its offset.
     pub fn check(&self) -> Result<()> {
-        for Field { offset, size, value } in &self.fields {
+        if self.bytes > LARGEST_SEGMENT {
+            bail!(
+                "a kernarg segment of {} bytes: at most {LARGEST_SEGMENT} are supported",
+                self.bytes
+            );
+        }
+        for Field {
+            offset,
+            size,
+            value,
+        } in &self.fields
+        {
             if offset.checked_add(*size).is_none_or(|end| end > self.bytes) {
-                bail!("kernarg field at offset {offset}: {size} bytes leave the segment of {} bytes", self.bytes);
+                bail!(
+                    "kernarg field at offset {offset}: {size} bytes leave the segment of {} bytes",
+                    self.bytes
+                );
             }
             let content = match value {
                 FieldValue::Buffer(_) => 8,
@@ -134,7 +164,9 @@ impl Kernarg {
                 FieldValue::Hidden(_) => 8,
             };
             if content != *size {
-                bail!("kernarg field at offset {offset} takes {size} bytes, but its argument has {content}");
+                bail!(
+                    "kernarg field at offset {offset} takes {size} bytes, but its argument has {content}"
+                );
             }
         }
         Ok(())
@@ -143,9 +175,19 @@ impl Kernarg {
     /// The bytes of the segment. `addresses` are those of the launch's buffers.
     pub fn build(&self, addresses: &[u64], facts: &Facts) -> Vec<u8> {
         let mut segment = vec![0; self.bytes];
-        for Field { offset, size, value } in &self.fields {
+        for Field {
+            offset,
+            size,
+            value,
+        } in &self.fields
+        {
             let content = match value {
-                FieldValue::Buffer(index) => addresses.get(*index).copied().unwrap_or(0).to_le_bytes().to_vec(),
+                FieldValue::Buffer(index) => addresses
+                    .get(*index)
+                    .copied()
+                    .unwrap_or(0)
+                    .to_le_bytes()
+                    .to_vec(),
                 FieldValue::Bytes(bytes) => bytes.clone(),
                 FieldValue::Hidden(hidden) => facts.value(*hidden).to_le_bytes().to_vec(),
             };
@@ -163,7 +205,11 @@ mod tests {
 
     #[test]
     fn fields_and_hidden_arguments_are_placed() {
-        let field = |offset, size, value| Field { offset, size, value };
+        let field = |offset, size, value| Field {
+            offset,
+            size,
+            value,
+        };
         let hidden = |kind: &str| FieldValue::Hidden(Hidden::from_kind(kind).unwrap());
         let kernarg = Kernarg {
             bytes: 40,
@@ -179,7 +225,12 @@ mod tests {
             ],
         };
         kernarg.check().unwrap();
-        let facts = Facts { grid: [3, 7, 1], block: [64, 1, 1], lds_dynamic: 0, queue: 0 };
+        let facts = Facts {
+            grid: [3, 7, 1],
+            block: [64, 1, 1],
+            lds_dynamic: 0,
+            queue: 0,
+        };
         let bytes = kernarg.build(&[0, 0x1122_3344_5566_7788], &facts);
         assert_eq!(bytes[..8], 0x1122_3344_5566_7788u64.to_le_bytes());
         assert_eq!(bytes[8..20], [1, 2, 3, 4, 7, 0, 0, 0, 64, 0, 2, 0]);
@@ -191,8 +242,19 @@ mod tests {
     #[test]
     fn misfits_are_named() {
         let check = |size, bytes| {
-            let fields = vec![Field { offset: 4, size, value: FieldValue::Bytes(bytes) }];
-            Kernarg { bytes: 8, align: 8, fields }.check().unwrap_err().to_string()
+            let fields = vec![Field {
+                offset: 4,
+                size,
+                value: FieldValue::Bytes(bytes),
+            }];
+            Kernarg {
+                bytes: 8,
+                align: 8,
+                fields,
+            }
+            .check()
+            .unwrap_err()
+            .to_string()
         };
         assert!(check(8, vec![0; 8]).contains("offset 4: 8 bytes leave the segment of 8 bytes"));
         assert!(check(4, vec![0; 2]).contains("takes 4 bytes, but its argument has 2"));

@@ -41,6 +41,8 @@ pub struct Launch {
     pub kernarg: Kernarg,
     /// Buffers that arguments point to.
     pub buffers: Vec<Buffer>,
+    /// Which buffer each explicit argument points to, by the argument's number.
+    pub arguments: Vec<Option<usize>>,
     /// Instructions that the launch is known to execute, over all waves.
     pub expected_instructions: Option<u64>,
 }
@@ -76,7 +78,10 @@ pub struct Golden {
 /// SHA-256 in hexadecimal.
 pub fn sha256(bytes: &[u8]) -> String {
     use sha2::Digest;
-    sha2::Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    sha2::Sha256::digest(bytes)
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 /// Scratch per thread, in bytes, for a kernel whose stack the compiler could not bound.

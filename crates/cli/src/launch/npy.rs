@@ -30,7 +30,9 @@ pub enum NpyError {
     Truncated(usize, usize),
     #[error("header: {0}")]
     Header(String),
-    #[error("element type `{0}`: little-endian and single-byte numbers are read (<f4, <i8, |u1, ...)")]
+    #[error(
+        "element type `{0}`: little-endian and single-byte numbers are read (<f4, <i8, |u1, ...)"
+    )]
     Type(String),
     #[error("column-major order (fortran_order) is not read: save with numpy.ascontiguousarray")]
     Fortran,
@@ -42,7 +44,12 @@ impl Array {
     /// An array from its parts.
     pub fn new(element: ElementType, shape: &[usize], data: Vec<u8>) -> Self {
         let descr = element.numpy().to_owned();
-        Array { descr, element_bytes: element.bytes(), shape: shape.to_vec(), data }
+        Array {
+            descr,
+            element_bytes: element.bytes(),
+            shape: shape.to_vec(),
+            data,
+        }
     }
 
     /// Reads the bytes of a file.
@@ -59,18 +66,31 @@ impl Array {
         };
         let text = rest.get(header_at..).and_then(|rest| rest.get(..length));
         let text = text.ok_or_else(|| cut(MAGIC.len() + header_at + length))?;
-        let text = std::str::from_utf8(text).map_err(|_| NpyError::Header("not text".to_owned()))?;
+        let text =
+            std::str::from_utf8(text).map_err(|_| NpyError::Header("not text".to_owned()))?;
         let (descr, fortran, shape) = Dictionary { rest: text }.read().map_err(NpyError::Header)?;
         if fortran {
             return Err(NpyError::Fortran);
         }
         let element_bytes = element_bytes(&descr).ok_or_else(|| NpyError::Type(descr.clone()))?;
         let data = rest.get(header_at + length..).unwrap_or_default();
-        let size = shape.iter().try_fold(element_bytes, |size, &extent| size.checked_mul(extent));
+        let size = shape
+            .iter()
+            .try_fold(element_bytes, |size, &extent| size.checked_mul(extent));
         if size != Some(data.len()) {
-            return Err(NpyError::Length(data.len(), shape, descr, size.unwrap_or(usize::MAX)));
+            return Err(NpyError::Length(
+                data.len(),
+                shape,
+                descr,
+                size.unwrap_or(usize::MAX),
+            ));
         }
-        Ok(Array { descr, element_bytes, shape, data: data.to_vec() })
+        Ok(Array {
+            descr,
+            element_bytes,
+            shape,
+            data: data.to_vec(),
+        })
     }
 
     /// The bytes of a file, version 1.0 where the header fits it.
@@ -80,7 +100,10 @@ impl Array {
             1 => format!("({},)", extents[0]),
             _ => format!("({})", extents.join(", ")),
         };
-        let mut header = format!("{{'descr': '{}', 'fortran_order': False, 'shape': {shape}, }}", self.descr);
+        let mut header = format!(
+            "{{'descr': '{}', 'fortran_order': False, 'shape': {shape}, }}",
+            self.descr
+        );
         // The header ends with a line feed, and the data starts at a multiple of 64 bytes.
         let wide = header.len() + 128 > usize::from(u16::MAX);
         let prefix = MAGIC.len() + if wide { 6 } else { 4 };
@@ -103,7 +126,9 @@ impl Array {
     /// The element type that the file's own type string means.
     pub fn element(&self) -> Option<ElementType> {
         use ElementType::*;
-        [F64, F32, F16, I64, U64, I32, U32, I16, U16, I8, U8].into_iter().find(|element| element.numpy() == self.descr)
+        [F64, F32, F16, I64, U64, I32, U32, I16, U16, I8, U8]
+            .into_iter()
+            .find(|element| element.numpy() == self.descr)
     }
 }
 
@@ -159,14 +184,20 @@ impl<'a> Dictionary<'a> {
     }
 
     fn expect(&mut self, wanted: char) -> Result<(), String> {
-        if self.accept(wanted) { Ok(()) } else { Err(format!("expected `{wanted}` before `{}`", self.rest.trim())) }
+        if self.accept(wanted) {
+            Ok(())
+        } else {
+            Err(format!("expected `{wanted}` before `{}`", self.rest.trim()))
+        }
     }
 
     fn text(&mut self) -> Result<&'a str, String> {
         let rest = self.rest.trim_start();
         let quote = rest.chars().next().filter(|c| *c == '\'' || *c == '"');
         let quote = quote.ok_or_else(|| format!("expected a string before `{}`", rest.trim()))?;
-        let (text, rest) = rest[1..].split_once(quote).ok_or("a string without an end")?;
+        let (text, rest) = rest[1..]
+            .split_once(quote)
+            .ok_or("a string without an end")?;
         self.rest = rest;
         Ok(text)
     }
@@ -186,8 +217,16 @@ impl<'a> Dictionary<'a> {
         self.expect('(')?;
         let (inside, rest) = self.rest.split_once(')').ok_or("a tuple without an end")?;
         self.rest = rest;
-        let extents = inside.split(',').map(str::trim).filter(|text| !text.is_empty());
-        extents.map(|text| text.parse().map_err(|_| format!("`{text}` is not an extent"))).collect()
+        let extents = inside
+            .split(',')
+            .map(str::trim)
+            .filter(|text| !text.is_empty());
+        extents
+            .map(|text| {
+                text.parse()
+                    .map_err(|_| format!("`{text}` is not an extent"))
+            })
+            .collect()
     }
 }
 
@@ -225,13 +264,34 @@ mod tests {
         assert!(refuse(b"\x93NUMPY\x03\x00\x10\x00\x00\x00").contains("version 3.0"));
         assert!(refuse(b"\x93NUMPY\x01").contains("cut off"));
         let header = |text| file(text, &[0; 8]);
-        assert!(refuse(&header("{'descr': '<f4', 'fortran_order': True, 'shape': (2,)}")).contains("column-major"));
-        assert!(refuse(&header("{'descr': '>f4', 'fortran_order': False, 'shape': (2,)}")).contains("`>f4`"));
-        assert!(refuse(&header("{'descr': '<f4', 'fortran_order': False, 'shape': (3,)}")).contains("takes 12"));
-        assert!(refuse(&header("{'descr': '<f4', 'fortran_order': False}")).contains("'shape' is missing"));
+        assert!(
+            refuse(&header(
+                "{'descr': '<f4', 'fortran_order': True, 'shape': (2,)}"
+            ))
+            .contains("column-major")
+        );
+        assert!(
+            refuse(&header(
+                "{'descr': '>f4', 'fortran_order': False, 'shape': (2,)}"
+            ))
+            .contains("`>f4`")
+        );
+        assert!(
+            refuse(&header(
+                "{'descr': '<f4', 'fortran_order': False, 'shape': (3,)}"
+            ))
+            .contains("takes 12")
+        );
+        assert!(
+            refuse(&header("{'descr': '<f4', 'fortran_order': False}"))
+                .contains("'shape' is missing")
+        );
         assert!(refuse(&header("{'descr': '<f4', 'order': 1}")).contains("unknown key 'order'"));
         assert!(refuse(&header("{'descr': '<f4")).contains("without an end"));
-        let huge = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({0}, {0})}}", usize::MAX);
+        let huge = format!(
+            "{{'descr': '<f4', 'fortran_order': False, 'shape': ({0}, {0})}}",
+            usize::MAX
+        );
         assert!(refuse(&header(&huge)).contains("takes"));
     }
 

@@ -1,6 +1,5 @@
 //! What came out of a launch: each buffer judged, and the statistics of the dispatch.
 
-use anyhow::Result;
 use serde::Serialize;
 
 use super::compare::{Comparison, Tolerance, compare};
@@ -57,34 +56,38 @@ pub struct BufferOutcome {
 
 impl Launch {
     /// Judges the contents that the buffers have after the launch, in their order.
-    ///
-    /// # Errors
-    ///
-    /// None in practice: a golden content has the buffer's size.
-    pub fn judge(&self, contents: &[Vec<u8>]) -> Result<Vec<BufferOutcome>> {
+    pub fn judge(&self, contents: &[Vec<u8>]) -> Vec<BufferOutcome> {
         let judge = |(buffer, content): (&Buffer, &Vec<u8>)| BufferOutcome {
             name: buffer.name.clone(),
             verdict: buffer.judge(content),
         };
-        Ok(self.buffers.iter().zip(contents).map(judge).collect())
+        self.buffers.iter().zip(contents).map(judge).collect()
     }
 }
 
 impl Buffer {
     fn judge(&self, content: &[u8]) -> Verdict {
-        let against = |want: &[u8], tolerance| compare(self.element, &self.shape, content, want, tolerance);
+        let against =
+            |want: &[u8], tolerance| compare(self.element, &self.shape, content, want, tolerance);
         match (&self.golden, self.direction) {
             (None, Direction::In) if content == self.content => Verdict::Equal { comparison: None },
-            (None, Direction::In) => Verdict::InputChanged { comparison: against(&self.content, Tolerance::Exact {}) },
+            (None, Direction::In) => Verdict::InputChanged {
+                comparison: against(&self.content, Tolerance::Exact {}),
+            },
             (None, _) => Verdict::Unchecked,
             (Some(golden), _) => match &golden.content {
                 Some(want) => match against(want, golden.tolerance) {
-                    comparison if comparison.equal() => Verdict::Equal { comparison: Some(comparison) },
+                    comparison if comparison.equal() => Verdict::Equal {
+                        comparison: Some(comparison),
+                    },
                     comparison => Verdict::Differs { comparison },
                 },
                 None => match sha256(content) {
                     got if got == golden.sha256 => Verdict::Equal { comparison: None },
-                    got => Verdict::HashDiffers { got, want: golden.sha256.clone() },
+                    got => Verdict::HashDiffers {
+                        got,
+                        want: golden.sha256.clone(),
+                    },
                 },
             },
         }
@@ -95,12 +98,17 @@ impl BufferOutcome {
     /// The verdict in words, on one line.
     pub fn describe(&self) -> String {
         match &self.verdict {
-            Verdict::Equal { comparison } => match comparison.as_ref().and_then(|c| c.largest.as_ref()) {
-                Some(largest) if largest.absolute > 0.0 => {
-                    format!("equal within tolerance, largest error {:.3e} at {:?}", largest.absolute, largest.index)
+            Verdict::Equal { comparison } => {
+                match comparison.as_ref().and_then(|c| c.largest.as_ref()) {
+                    Some(largest) if largest.absolute > 0.0 => {
+                        format!(
+                            "equal within tolerance, largest error {:.3e} at {:?}",
+                            largest.absolute, largest.index
+                        )
+                    }
+                    _ => "equal".to_owned(),
                 }
-                _ => "equal".to_owned(),
-            },
+            }
             Verdict::Differs { comparison } => differences(comparison),
             Verdict::HashDiffers { got, want } => {
                 format!("SHA-256 is {got}, expected {want} (no reference file to find the place)")
@@ -114,9 +122,15 @@ impl BufferOutcome {
 }
 
 fn differences(comparison: &Comparison) -> String {
-    let mut text = format!("{} of {} elements differ", comparison.differing, comparison.elements);
+    let mut text = format!(
+        "{} of {} elements differ",
+        comparison.differing, comparison.elements
+    );
     if let Some(first) = &comparison.first {
-        text += &format!("; first at {:?}: got {}, want {}", first.index, first.got, first.want);
+        text += &format!(
+            "; first at {:?}: got {}, want {}",
+            first.index, first.got, first.want
+        );
     }
     if let Some(largest) = &comparison.largest {
         text += &format!(

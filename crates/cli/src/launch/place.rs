@@ -5,10 +5,9 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, bail, ensure};
 use rocjitsu_gpu::code_object::Loaded;
-use rocjitsu_gpu::memory::{Access, Memory, Request};
+use rocjitsu_gpu::memory::{Memory, Request};
 
 use super::Launch;
-use super::description::Direction;
 use super::kernarg::{Facts, PRIVATE_BASE_HIGH, SHARED_BASE_HIGH};
 
 /// Size of the simulated `amd_queue_t` (version 2) in bytes.
@@ -67,13 +66,24 @@ impl Launch {
         let code = self.code.load(memory, "code object")?;
         let mut buffers = Vec::new();
         for buffer in &self.buffers {
-            let request = Request::new(buffer.content.len().max(1) as u64, format!("buffer `{}`", buffer.name));
+            let request = Request::new(
+                buffer.content.len().max(1) as u64,
+                format!("buffer `{}`", buffer.name),
+            );
             buffers.push(memory.allocate(&request)?);
         }
         let queue_address = memory.allocate(&Request::new(QUEUE_BYTES, "queue"))?;
-        let facts = Facts { grid: self.grid, block: self.block, lds_dynamic: self.lds_dynamic, queue: queue_address };
+        let facts = Facts {
+            grid: self.grid,
+            block: self.block,
+            lds_dynamic: self.lds_dynamic,
+            queue: queue_address,
+        };
         let segment = self.kernarg.build(&buffers, &facts);
-        let kernarg_request = Request { align: self.kernarg.align.max(64), ..Request::new(segment.len().max(1) as u64, "kernarg segment") };
+        let kernarg_request = Request {
+            align: self.kernarg.align.max(64),
+            ..Request::new(segment.len().max(1) as u64, "kernarg segment")
+        };
         let kernarg_address = memory.allocate(&kernarg_request)?;
         memory.write(kernarg_address, &segment)?;
         let descriptor = &self.kernel.descriptor;
@@ -90,7 +100,9 @@ impl Launch {
             packet_address: 0,
             queue_address,
             group_segment_bytes,
-            private_segment_bytes: descriptor.private_segment_fixed_size.max(self.private_bytes),
+            private_segment_bytes: descriptor
+                .private_segment_fixed_size
+                .max(self.private_bytes),
             buffers,
         };
         self.write_queue(memory, queue_address)?;
@@ -126,39 +138,44 @@ impl Launch {
         self.buffers.iter().zip(&placed.buffers).map(read).collect()
     }
 
-    /// Lets stores to buffers that the kernel only reads fault, as a check of the kernel.
-    ///
-    /// # Errors
-    ///
-    /// None in practice: the buffers are allocated.
-    pub fn protect_inputs(&self, memory: &Memory, placed: &Placed) -> Result<()> {
-        for (buffer, address) in self.buffers.iter().zip(&placed.buffers) {
-            if buffer.direction == Direction::In {
-                memory.set_access(*address, Access::Read)?;
-            }
-        }
-        Ok(())
-    }
-
     /// Total number of threads in each dimension, as the packet has it.
-    fn threads(&self) -> [u64; 3] {
+    pub fn threads(&self) -> [u64; 3] {
         std::array::from_fn(|axis| u64::from(self.grid[axis]) * u64::from(self.block[axis]))
     }
 
     fn check_geometry(&self) -> Result<()> {
         for (axis, name) in ["x", "y", "z"].iter().enumerate() {
             let (grid, block, cluster) = (self.grid[axis], self.block[axis], self.cluster[axis]);
-            ensure!(grid > 0 && block > 0 && cluster > 0, "the {name} extents (grid {grid}, block {block}, cluster {cluster}) must be at least 1");
-            ensure!(block <= 1024, "{block} threads per workgroup in {name}: at most 1024");
-            ensure!(grid.is_multiple_of(cluster), "a grid of {grid} workgroups in {name} is no multiple of the cluster's {cluster}");
+            ensure!(
+                grid > 0 && block > 0 && cluster > 0,
+                "the {name} extents (grid {grid}, block {block}, cluster {cluster}) must be at least 1"
+            );
+            ensure!(
+                block <= 1024,
+                "{block} threads per workgroup in {name}: at most 1024"
+            );
+            ensure!(
+                grid.is_multiple_of(cluster),
+                "a grid of {grid} workgroups in {name} is no multiple of the cluster's {cluster}"
+            );
             if u32::try_from(self.threads()[axis]).is_err() {
-                bail!("{grid} workgroups of {block} threads in {name}: a dispatch packet holds at most 2^32 - 1 threads");
+                bail!(
+                    "{grid} workgroups of {block} threads in {name}: a dispatch packet holds at most 2^32 - 1 threads"
+                );
             }
         }
         let threads: u64 = self.block.iter().map(|&extent| u64::from(extent)).product();
-        let limit = self.kernel.metadata.as_ref().map_or(0, |m| u64::from(m.max_flat_workgroup_size));
+        let limit = self
+            .kernel
+            .metadata
+            .as_ref()
+            .map_or(0, |m| u64::from(m.max_flat_workgroup_size));
         let limit = if limit == 0 { 1024 } else { limit.min(1024) };
-        ensure!(threads <= limit, "{threads} threads per workgroup, but {} allows {limit}", self.kernel.name);
+        ensure!(
+            threads <= limit,
+            "{threads} threads per workgroup, but {} allows {limit}",
+            self.kernel.name
+        );
         Ok(())
     }
 

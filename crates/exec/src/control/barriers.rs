@@ -63,7 +63,11 @@ enum Meant {
 /// The barrier that the instruction names. Trap barriers and barriers that do not exist are ignored (manual);
 /// a wave in no cluster ignores the cluster's.
 fn target(cx: &Cx<'_, '_>, record: &Record) -> Meant {
-    let number = if record.imm2 != 0 { i64::from(cx.wave.s[scalar::M0] & 0x1f) } else { record.imm };
+    let number = if record.imm2 != 0 {
+        i64::from(cx.wave.s[scalar::M0] & 0x1f)
+    } else {
+        record.imm
+    };
     match number {
         WORKGROUP if barrier::in_workgroup(cx.group) => Meant::Slot(barrier::WORKGROUP),
         CLUSTER if cx.wave.hwreg[IB_STS2] >> 6 & 0xf != 0 => Meant::Other,
@@ -78,13 +82,20 @@ fn target(cx: &Cx<'_, '_>, record: &Record) -> Meant {
 }
 
 fn between_workgroups(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
-    let what = format!("{} of a cluster of several workgroups", record.inst.op().name());
+    let what = format!(
+        "{} of a cluster of several workgroups",
+        record.inst.op().name()
+    );
     cx.fault(record, Cause::Unsupported { what })
 }
 
 /// M0[22:16]: the member count that signal and init may set.
 fn members(cx: &Cx<'_, '_>, record: &Record) -> u32 {
-    if record.imm2 != 0 { cx.wave.s[scalar::M0] >> 16 & 0x7f } else { 0 }
+    if record.imm2 != 0 {
+        cx.wave.s[scalar::M0] >> 16 & 0x7f
+    } else {
+        0
+    }
 }
 
 /// `s_barrier`: signal and wait in one.
@@ -93,7 +104,11 @@ fn legacy(cx: &mut Cx<'_, '_>, _: &Record) -> Flow {
         return Flow::Next;
     }
     barrier::signal(cx.group, barrier::WORKGROUP);
-    if barrier::wait(cx.wave, cx.group, barrier::WORKGROUP) { Flow::Next } else { Flow::Wait }
+    if barrier::wait(cx.wave, cx.group, barrier::WORKGROUP) {
+        Flow::Next
+    } else {
+        Flow::Wait
+    }
 }
 
 fn signal(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
@@ -135,7 +150,11 @@ fn wait(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
             Meant::Other => return between_workgroups(cx, record),
         },
     };
-    if barrier::wait(cx.wave, cx.group, slot) { Flow::Next } else { Flow::Wait }
+    if barrier::wait(cx.wave, cx.group, slot) {
+        Flow::Next
+    } else {
+        Flow::Wait
+    }
 }
 
 fn state(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
@@ -145,7 +164,11 @@ fn state(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
         Meant::Other => return between_workgroups(cx, record),
     };
     // gfx1250: bits 26:24 are the named barriers allocated, in groups of four.
-    let named = if cx.unit.target == Target::Gfx1250 { (barrier::NAMED_LIMIT / 4) << 24 } else { 0 };
+    let named = if cx.unit.target == Target::Gfx1250 {
+        (barrier::NAMED_LIMIT / 4) << 24
+    } else {
+        0
+    };
     cx.set32(record.dst, value | named);
     Flow::Next
 }

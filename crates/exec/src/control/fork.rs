@@ -58,7 +58,10 @@ fn join(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
     }
     let csp = csp.wrapping_sub(1) & 7;
     set_csp(cx, csp);
-    let (lanes, address) = (cx.wave.s64(4 * csp as usize), cx.wave.s64(4 * csp as usize + 2));
+    let (lanes, address) = (
+        cx.wave.s64(4 * csp as usize),
+        cx.wave.s64(4 * csp as usize + 2),
+    );
     cx.wave.set_s64(scalar::EXEC, lanes);
     cx.wave.pc = address & !3;
     Flow::Jump

@@ -15,7 +15,6 @@ use crate::wave::{Cx, INDEXING, Waiting, mode};
 
 /// What a register number means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
 enum Register {
     Mode,
     /// STATUS of gfx9 to gfx11, with SCC.
@@ -81,8 +80,8 @@ fn register(target: Target, number: u32) -> Option<Register> {
     shared.or(own)
 }
 
-/// Lowers `s_getreg` and `s_setreg`. `imm` is the register's number, `imm2` what it means; `mask` holds
-/// the offset and the mask of the field.
+/// Lowers `s_getreg` and `s_setreg`. `imm` is the register's number, `imm2` says whether the VGPR banks of
+/// gfx1250 come from the immediate; `mask` holds the offset and the mask of the field.
 pub fn lower(inst: &Inst, pc: u64, lowering: &Lowering) -> Option<Record> {
     let handler: Handler = match inst.op() {
         Op::s_getreg_b32 => get,
@@ -96,13 +95,14 @@ pub fn lower(inst: &Inst, pc: u64, lowering: &Lowering) -> Option<Record> {
     record.ends_block = inst.op() != Op::s_getreg_b32 && register == Register::Mode;
     record.dst = lowering.dest(inst, Name::sdst).unwrap_or_default();
     record.src[0] = match inst.format() {
-        Format::SOPK_LIT => Operand::Const(inst.literal()?),
+        Format::SOPK_LIT => Operand::Const(u64::from(inst.field(Name::imm)?)),
         _ => lowering.source(inst, Name::sdst)?,
     };
     let mask = u32::MAX >> (32 - size);
     record.mask = Operand::Const(u64::from(mask) | u64::from(offset) << 32);
     record.imm = i64::from(number);
-    record.imm2 = register as i64;
+    let immediate = inst.format() == Format::SOPK_LIT && lowering.target == Target::Gfx1250;
+    record.imm2 = i64::from(immediate);
     Some(record)
 }
 
@@ -160,7 +160,11 @@ fn banks_from_mode(mode: u32) -> u32 {
 
 fn read_mode(cx: &Cx<'_, '_>) -> u32 {
     let value = cx.wave.mode & mode_bits(cx.unit.target);
-    if cx.unit.target == Target::Gfx1250 { value | banks_to_mode(cx.wave.decode_state) } else { value }
+    if cx.unit.target == Target::Gfx1250 {
+        value | banks_to_mode(cx.wave.decode_state)
+    } else {
+        value
+    }
 }
 
 fn set_mode(cx: &mut Cx<'_, '_>, record: &Record, mask: u32, value: u32) -> Flow {
@@ -169,7 +173,14 @@ fn set_mode(cx: &mut Cx<'_, '_>, record: &Record, mask: u32, value: u32) -> Flow
     let bits = mode_bits(target);
     cx.wave.mode = cx.wave.mode & !bits | new & bits;
     if target == Target::Gfx1250 {
-        cx.wave.decode_state = cx.wave.decode_state & !0xff | banks_from_mode(new);
+        // The hardware takes the banks from bits 19:12 of an immediate whatever the field's mask is, and
+        // compilers rely on it (LLVM, AMDGPULowerVGPREncoding: "clobbers VGPR MSB bits[12:19]").
+        let banks = if record.imm2 != 0 {
+            cx.get32(record.src[0])
+        } else {
+            new
+        };
+        cx.wave.decode_state = cx.wave.decode_state & !0xff | banks_from_mode(banks);
     }
     if target.is_cdna() {
         cx.wave.decode_state &= !INDEXING;
@@ -198,7 +209,10 @@ fn read(cx: &Cx<'_, '_>, register: Register, number: usize) -> u32 {
         Register::Mode => read_mode(cx),
         Register::Status => {
             let scratch = flag(scratch, if cx.unit.target.is_cdna() { 28 } else { 29 });
-            common | u32::from(wave.scc) | scratch | flag(matches!(wave.waiting, Waiting::Barrier(_)), 12)
+            common
+                | u32::from(wave.scc)
+                | scratch
+                | flag(matches!(wave.waiting, Waiting::Barrier(_)), 12)
         }
         Register::WaveStatus => common | flag(wave.lanes == 64, 29),
         Register::StatePriv => {
@@ -214,10 +228,16 @@ fn read(cx: &Cx<'_, '_>, register: Register, number: usize) -> u32 {
         // shader engine 15:13, workgroup 19:16.
         Register::HwId => {
             let linear = group.linear as u32;
-            wave.index / 4 | (wave.index & 3) << 4 | (linear & 7) << 8 | (linear >> 3 & 3) << 13 | (linear & 0xf) << 16
+            (wave.index / 4)
+                | (wave.index & 3) << 4
+                | (linear & 7) << 8
+                | ((linear >> 3) & 3) << 13
+                | (linear & 0xf) << 16
         }
         // RDNA4 manual 3.4.9: wave 4:0, SIMD 9:8, WGP 13:10.
-        Register::HwId1 => wave.index / 4 | (wave.index & 3) << 8 | (group.linear as u32 & 0xf) << 10,
+        Register::HwId1 => {
+            (wave.index / 4) | (wave.index & 3) << 8 | (group.linear as u32 & 0xf) << 10
+        }
         // RDNA4 manual 3.4.9: micro engine 9:8 (1 is compute), workgroup 20:16.
         Register::HwId2 => 1 << 8 | (group.linear as u32 & 0x1f) << 16,
         // CDNA3 manual table 22: bits 20:12 are the size in units of 64 words.

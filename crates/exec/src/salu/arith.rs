@@ -8,8 +8,12 @@ use crate::record::Handler;
 /// The handler of an operation of this module.
 pub fn handler(op: Op) -> Option<Handler> {
     Some(match op {
-        Op::s_add_u32 | Op::s_add_co_u32 => |cx, r| binary_flag(cx, r, |a, b, _| a.overflowing_add(b)),
-        Op::s_sub_u32 | Op::s_sub_co_u32 => |cx, r| binary_flag(cx, r, |a, b, _| a.overflowing_sub(b)),
+        Op::s_add_u32 | Op::s_add_co_u32 => {
+            |cx, r| binary_flag(cx, r, |a, b, _| a.overflowing_add(b))
+        }
+        Op::s_sub_u32 | Op::s_sub_co_u32 => {
+            |cx, r| binary_flag(cx, r, |a, b, _| a.overflowing_sub(b))
+        }
         // SCC is signed overflow. SOPK's s_addk_i32 is the same with an immediate.
         Op::s_add_i32 | Op::s_add_co_i32 | Op::s_addk_i32 | Op::s_addk_co_i32 => |cx, r| {
             binary_flag(cx, r, |a, b, _| {
@@ -36,10 +40,14 @@ pub fn handler(op: Op) -> Option<Handler> {
             })
         },
         Op::s_mul_i32 | Op::s_mulk_i32 => |cx, r| binary(cx, r, u32::wrapping_mul),
-        Op::s_mul_hi_u32 => |cx, r| binary(cx, r, |a, b| (u64::from(a) * u64::from(b) >> 32) as u32),
-        Op::s_mul_hi_i32 => {
-            |cx, r| binary(cx, r, |a, b| (i64::from(a as i32) * i64::from(b as i32) >> 32) as u32)
+        Op::s_mul_hi_u32 => {
+            |cx, r| binary(cx, r, |a, b| ((u64::from(a) * u64::from(b)) >> 32) as u32)
         }
+        Op::s_mul_hi_i32 => |cx, r| {
+            binary(cx, r, |a, b| {
+                ((i64::from(a as i32) * i64::from(b as i32)) >> 32) as u32
+            })
+        },
         Op::s_add_nc_u64 => |cx, r| binary64(cx, r, u64::wrapping_add),
         Op::s_sub_nc_u64 => |cx, r| binary64(cx, r, u64::wrapping_sub),
         Op::s_mul_u64 => |cx, r| binary64(cx, r, u64::wrapping_mul),
@@ -50,9 +58,11 @@ pub fn handler(op: Op) -> Option<Handler> {
         Op::s_max_u32 => |cx, r| binary_flag(cx, r, |a, b, _| choose(a >= b, a, b)),
         Op::s_abs_i32 => |cx, r| unary_scc(cx, r, |a| (a as i32).wrapping_abs() as u32),
         // The difference wraps before its sign is looked at.
-        Op::s_absdiff_i32 => {
-            |cx, r| binary_scc(cx, r, |a, b| (a.wrapping_sub(b) as i32).wrapping_abs() as u32)
-        }
+        Op::s_absdiff_i32 => |cx, r| {
+            binary_scc(cx, r, |a, b| {
+                (a.wrapping_sub(b) as i32).wrapping_abs() as u32
+            })
+        },
         Op::s_lshl1_add_u32 => |cx, r| binary_flag(cx, r, |a, b, _| shift_add::<1>(a, b)),
         Op::s_lshl2_add_u32 => |cx, r| binary_flag(cx, r, |a, b, _| shift_add::<2>(a, b)),
         Op::s_lshl3_add_u32 => |cx, r| binary_flag(cx, r, |a, b, _| shift_add::<3>(a, b)),

@@ -18,17 +18,29 @@ pub fn handler(op: Op) -> Option<Handler> {
         // Searches that find nothing give -1.
         Op::s_ff0_i32_b32 => |cx, r| unary(cx, r, |a| found(a.trailing_ones(), 32)),
         Op::s_ff0_i32_b64 => |cx, r| narrow(cx, r, |a| found(a.trailing_ones(), 64)),
-        Op::s_ff1_i32_b32 | Op::s_ctz_i32_b32 => |cx, r| unary(cx, r, |a| found(a.trailing_zeros(), 32)),
-        Op::s_ff1_i32_b64 | Op::s_ctz_i32_b64 => |cx, r| narrow(cx, r, |a| found(a.trailing_zeros(), 64)),
-        Op::s_flbit_i32_b32 | Op::s_clz_i32_u32 => |cx, r| unary(cx, r, |a| found(a.leading_zeros(), 32)),
-        Op::s_flbit_i32_b64 | Op::s_clz_i32_u64 => |cx, r| narrow(cx, r, |a| found(a.leading_zeros(), 64)),
+        Op::s_ff1_i32_b32 | Op::s_ctz_i32_b32 => {
+            |cx, r| unary(cx, r, |a| found(a.trailing_zeros(), 32))
+        }
+        Op::s_ff1_i32_b64 | Op::s_ctz_i32_b64 => {
+            |cx, r| narrow(cx, r, |a| found(a.trailing_zeros(), 64))
+        }
+        Op::s_flbit_i32_b32 | Op::s_clz_i32_u32 => {
+            |cx, r| unary(cx, r, |a| found(a.leading_zeros(), 32))
+        }
+        Op::s_flbit_i32_b64 | Op::s_clz_i32_u64 => {
+            |cx, r| narrow(cx, r, |a| found(a.leading_zeros(), 64))
+        }
         // The first bit from above that differs from the sign.
-        Op::s_flbit_i32 | Op::s_cls_i32 => {
-            |cx, r| unary(cx, r, |a| found((a ^ (a as i32 >> 31) as u32).leading_zeros(), 32))
-        }
-        Op::s_flbit_i32_i64 | Op::s_cls_i32_i64 => {
-            |cx, r| narrow(cx, r, |a| found((a ^ (a as i64 >> 63) as u64).leading_zeros(), 64))
-        }
+        Op::s_flbit_i32 | Op::s_cls_i32 => |cx, r| {
+            unary(cx, r, |a| {
+                found((a ^ (a as i32 >> 31) as u32).leading_zeros(), 32)
+            })
+        },
+        Op::s_flbit_i32_i64 | Op::s_cls_i32_i64 => |cx, r| {
+            narrow(cx, r, |a| {
+                found((a ^ (a as i64 >> 63) as u64).leading_zeros(), 64)
+            })
+        },
         Op::s_sext_i32_i8 => |cx, r| unary(cx, r, |a| a as i8 as u32),
         Op::s_sext_i32_i16 => |cx, r| unary(cx, r, |a| a as i16 as u32),
         Op::s_bitset0_b32 => |cx, r| set32(cx, r, false),

@@ -25,10 +25,18 @@ pub fn handler(op: Op) -> Option<Handler> {
         Op::s_nand_saveexec_b64 => |cx, r| save64(cx, r, |s, e| !(s & e)),
         Op::s_nor_saveexec_b64 => |cx, r| save64(cx, r, |s, e| !(s | e)),
         Op::s_xnor_saveexec_b64 => |cx, r| save64(cx, r, |s, e| !(s ^ e)),
-        Op::s_andn1_saveexec_b64 | Op::s_and_not0_saveexec_b64 => |cx, r| save64(cx, r, |s, e| !s & e),
-        Op::s_orn1_saveexec_b64 | Op::s_or_not0_saveexec_b64 => |cx, r| save64(cx, r, |s, e| !s | e),
-        Op::s_andn2_saveexec_b64 | Op::s_and_not1_saveexec_b64 => |cx, r| save64(cx, r, |s, e| s & !e),
-        Op::s_orn2_saveexec_b64 | Op::s_or_not1_saveexec_b64 => |cx, r| save64(cx, r, |s, e| s | !e),
+        Op::s_andn1_saveexec_b64 | Op::s_and_not0_saveexec_b64 => {
+            |cx, r| save64(cx, r, |s, e| !s & e)
+        }
+        Op::s_orn1_saveexec_b64 | Op::s_or_not0_saveexec_b64 => {
+            |cx, r| save64(cx, r, |s, e| !s | e)
+        }
+        Op::s_andn2_saveexec_b64 | Op::s_and_not1_saveexec_b64 => {
+            |cx, r| save64(cx, r, |s, e| s & !e)
+        }
+        Op::s_orn2_saveexec_b64 | Op::s_or_not1_saveexec_b64 => {
+            |cx, r| save64(cx, r, |s, e| s | !e)
+        }
         Op::s_and_not0_wrexec_b32 => |cx, r| write32(cx, r, |s, e| !s & e),
         Op::s_and_not1_wrexec_b32 => |cx, r| write32(cx, r, |s, e| s & !e),
         Op::s_andn1_wrexec_b64 | Op::s_and_not0_wrexec_b64 => |cx, r| write64(cx, r, |s, e| !s & e),

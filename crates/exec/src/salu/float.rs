@@ -17,8 +17,16 @@ use crate::wave::{Cx, mode};
 /// The MODE register as far as floats need it. A change of MODE ends a block, so that records can keep it.
 pub fn mode_bits(lowering: &Lowering) -> u32 {
     let state = lowering.state;
-    let ovfl = if state.fp16_ovfl() { mode::FP16_OVFL } else { 0 };
-    let fixed = if lowering.target.has_ieee_bit() { 0 } else { mode::IEEE | mode::DX10_CLAMP };
+    let ovfl = if state.fp16_ovfl() {
+        mode::FP16_OVFL
+    } else {
+        0
+    };
+    let fixed = if lowering.target.has_ieee_bit() {
+        0
+    } else {
+        mode::IEEE | mode::DX10_CLAMP
+    };
     state.0 & 0x3ff | ovfl | fixed
 }
 
@@ -67,7 +75,9 @@ pub fn handler(op: Op) -> Option<Handler> {
         Op::s_cvt_u32_f32 => |cx, r| convert(cx, r, |x, _| c::v_cvt_u32_f32(x)),
         Op::s_cvt_f16_f32 => |cx, r| convert(cx, r, |x, mode| u32::from(c::v_cvt_f16_f32(x, mode))),
         Op::s_cvt_f32_f16 => |cx, r| convert(cx, r, |x, mode| c::v_cvt_f32_f16(x as u16, mode)),
-        Op::s_cvt_hi_f32_f16 => |cx, r| convert(cx, r, |x, mode| c::v_cvt_f32_f16((x >> 16) as u16, mode)),
+        Op::s_cvt_hi_f32_f16 => {
+            |cx, r| convert(cx, r, |x, mode| c::v_cvt_f32_f16((x >> 16) as u16, mode))
+        }
         Op::s_cvt_pk_rtz_f16_f32 => |cx, r| two32(cx, r, c::v_cvt_pk_rtz_f16_f32),
         _ => return None,
     })
@@ -75,33 +85,52 @@ pub fn handler(op: Op) -> Option<Handler> {
 
 /// NaN rules of minimum and maximum where MODE.IEEE exists.
 fn rules(mode: Mode) -> NanRules {
-    NanRules { ieee: mode.ieee, second: false }
+    NanRules {
+        ieee: mode.ieee,
+        second: false,
+    }
 }
 
 #[inline(always)]
 fn two32(cx: &mut Cx<'_, '_>, record: &Record, f: impl Fn(u32, u32, Mode) -> u32) -> Flow {
-    let value = f(cx.get32(record.src[0]), cx.get32(record.src[1]), mode_of(record));
+    let value = f(
+        cx.get32(record.src[0]),
+        cx.get32(record.src[1]),
+        mode_of(record),
+    );
     cx.set32(record.dst, value);
     Flow::Next
 }
 
 #[inline(always)]
 fn two16(cx: &mut Cx<'_, '_>, record: &Record, f: impl Fn(u16, u16, Mode) -> u16) -> Flow {
-    two32(cx, record, |x, y, mode| u32::from(f(x as u16, y as u16, mode)))
+    two32(cx, record, |x, y, mode| {
+        u32::from(f(x as u16, y as u16, mode))
+    })
 }
 
 /// Operations that choose an operand: denormals are flushed as MODE says, before and after.
 #[inline(always)]
 fn pick32(cx: &mut Cx<'_, '_>, record: &Record, f: impl Fn(u32, u32, Mode) -> u32) -> Flow {
     two32(cx, record, |x, y, mode| {
-        flush32(f(flush32(x, mode.flush_in32), flush32(y, mode.flush_in32), mode), mode.flush_out32)
+        flush32(
+            f(
+                flush32(x, mode.flush_in32),
+                flush32(y, mode.flush_in32),
+                mode,
+            ),
+            mode.flush_out32,
+        )
     })
 }
 
 #[inline(always)]
 fn pick16(cx: &mut Cx<'_, '_>, record: &Record, f: impl Fn(u16, u16, Mode) -> u16) -> Flow {
     two16(cx, record, |x, y, mode| {
-        let (x, y) = (flush16(x, mode.flush_in16_64), flush16(y, mode.flush_in16_64));
+        let (x, y) = (
+            flush16(x, mode.flush_in16_64),
+            flush16(y, mode.flush_in16_64),
+        );
         flush16(f(x, y, mode), mode.flush_out16_64)
     })
 }
@@ -116,7 +145,10 @@ fn three32(cx: &mut Cx<'_, '_>, record: &Record, order: [usize; 3]) -> Flow {
 
 fn fmac_f16(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
     let [x, y, z] = [0, 1, 2].map(|i| cx.get32(record.src[i]) as u16);
-    cx.set32(record.dst, u32::from(a::v_fma_f16(x, y, z, mode_of(record))));
+    cx.set32(
+        record.dst,
+        u32::from(a::v_fma_f16(x, y, z, mode_of(record))),
+    );
     Flow::Next
 }
 
@@ -134,5 +166,7 @@ fn round32(cx: &mut Cx<'_, '_>, record: &Record, f: impl Fn(u32) -> u32) -> Flow
 
 #[inline(always)]
 fn round16(cx: &mut Cx<'_, '_>, record: &Record, f: impl Fn(u16) -> u16) -> Flow {
-    convert(cx, record, |x, mode| u32::from(f(flush16(x as u16, mode.flush_in16_64))))
+    convert(cx, record, |x, mode| {
+        u32::from(f(flush16(x as u16, mode.flush_in16_64)))
+    })
 }

@@ -46,14 +46,20 @@ pub fn handler(op: Op) -> Option<Handler> {
 #[inline(always)]
 fn test32(cx: &mut Cx<'_, '_>, record: &Record, f: impl Fn(u32, u32) -> bool) -> Flow {
     let flush = mode_of(record).flush_in32;
-    cx.wave.scc = f(flush32(cx.get32(record.src[0]), flush), flush32(cx.get32(record.src[1]), flush));
+    cx.wave.scc = f(
+        flush32(cx.get32(record.src[0]), flush),
+        flush32(cx.get32(record.src[1]), flush),
+    );
     Flow::Next
 }
 
 #[inline(always)]
 fn test16(cx: &mut Cx<'_, '_>, record: &Record, f: impl Fn(u16, u16) -> bool) -> Flow {
     let flush = mode_of(record).flush_in16_64;
-    let (a, b) = (cx.get32(record.src[0]) as u16, cx.get32(record.src[1]) as u16);
+    let (a, b) = (
+        cx.get32(record.src[0]) as u16,
+        cx.get32(record.src[1]) as u16,
+    );
     cx.wave.scc = f(flush16(a, flush), flush16(b, flush));
     Flow::Next
 }

@@ -33,14 +33,20 @@ pub fn handler(op: Op) -> Option<Handler> {
         Op::s_lshl_b64 => |cx, r| shift64_scc(cx, r, |a, b| a << (b & 63)),
         Op::s_lshr_b64 => |cx, r| shift64_scc(cx, r, |a, b| a >> (b & 63)),
         Op::s_ashr_i64 => |cx, r| shift64_scc(cx, r, |a, b| (a as i64 >> (b & 63)) as u64),
-        Op::s_bfe_u32 => |cx, r| binary_scc(cx, r, |a, b| field(u64::from(a >> (b & 31)), b, 32) as u32),
-        Op::s_bfe_i32 => {
-            |cx, r| binary_scc(cx, r, |a, b| signed_field((a as i32 >> (b & 31)) as i64 as u64, b, 32) as u32)
+        Op::s_bfe_u32 => {
+            |cx, r| binary_scc(cx, r, |a, b| field(u64::from(a >> (b & 31)), b, 32) as u32)
         }
+        Op::s_bfe_i32 => |cx, r| {
+            binary_scc(cx, r, |a, b| {
+                signed_field((a as i32 >> (b & 31)) as i64 as u64, b, 32) as u32
+            })
+        },
         Op::s_bfe_u64 => |cx, r| shift64_scc(cx, r, |a, b| field(a >> (b & 63), b, 64)),
-        Op::s_bfe_i64 => {
-            |cx, r| shift64_scc(cx, r, |a, b| signed_field((a as i64 >> (b & 63)) as u64, b, 64))
-        }
+        Op::s_bfe_i64 => |cx, r| {
+            shift64_scc(cx, r, |a, b| {
+                signed_field((a as i64 >> (b & 63)) as u64, b, 64)
+            })
+        },
         Op::s_bfm_b32 => |cx, r| binary(cx, r, |a, b| ((1 << (a & 31)) - 1) << (b & 31)),
         Op::s_bfm_b64 => bfm_b64,
         Op::s_pack_ll_b32_b16 => |cx, r| binary(cx, r, |a, b| a & 0xffff | b << 16),

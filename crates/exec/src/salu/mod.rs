@@ -23,7 +23,10 @@ use crate::wave::{Cx, scalar};
 /// old value of the destination. `imm` is MODE as the float operations need it.
 pub fn lower(inst: &Inst, pc: u64, lowering: &mut Lowering) -> Option<Record> {
     let op = inst.op();
-    if op == Op::s_movrels_b32 || op == Op::s_movrels_b64 || op == Op::s_movreld_b32 || op == Op::s_movreld_b64
+    if op == Op::s_movrels_b32
+        || op == Op::s_movrels_b64
+        || op == Op::s_movreld_b32
+        || op == Op::s_movreld_b64
         || op == Op::s_movrelsd_2_b32
     {
         return moves::lower_relative(inst, pc, lowering);
@@ -45,7 +48,11 @@ pub fn lower(inst: &Inst, pc: u64, lowering: &mut Lowering) -> Option<Record> {
     }
     if inst.format() == Format::SOPK {
         let field = inst.field(Name::simm16)?;
-        let extended = if compare::is_unsigned(op) { field } else { field as u16 as i16 as u32 };
+        let extended = if compare::is_unsigned(op) {
+            field
+        } else {
+            field as u16 as i16 as u32
+        };
         record.src[0] = lowering.source(inst, Name::sdst)?;
         record.src[1] = Operand::Const(u64::from(extended));
         return Some(record);
@@ -67,7 +74,11 @@ fn writes_ttmp(inst: &Inst, lowering: &Lowering) -> bool {
 /// An instruction that tries to write a trap temporary does not change SCC either (RDNA4 manual 3.3.1.3).
 fn keep_scc(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
     let scc = cx.wave.scc;
-    let flow = match record.detail.as_ref().and_then(|d| d.downcast_ref::<Handler>()) {
+    let flow = match record
+        .detail
+        .as_ref()
+        .and_then(|d| d.downcast_ref::<Handler>())
+    {
         Some(handler) => handler(cx, record),
         None => Flow::Next,
     };
@@ -78,13 +89,35 @@ fn keep_scc(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
 /// A source; 32-bit literals of 64-bit signed operations are sign-extended (RDNA3 manual, "Literal
 /// constant"; the CDNA3 manual says the same under "SALU operands").
 fn source(inst: &Inst, name: Name, lowering: &Lowering) -> Option<Operand> {
-    let signed = matches!(inst.op(), Op::s_ashr_i64 | Op::s_bfe_i64 | Op::s_flbit_i32_i64 | Op::s_cls_i32_i64);
-    if signed && name == Name::src0 && inst.len() == 8 {
-        if let Some(Coded::Literal(k)) = inst.operand(name) {
-            return Some(Operand::Const(k as u32 as i32 as i64 as u64));
-        }
+    let signed = matches!(
+        inst.op(),
+        Op::s_ashr_i64 | Op::s_bfe_i64 | Op::s_flbit_i32_i64 | Op::s_cls_i32_i64
+    );
+    let short_literal = name == Name::src0 && inst.len() == 8;
+    if let (true, Some(Coded::Literal(k))) = (signed && short_literal, inst.operand(name)) {
+        return Some(Operand::Const(k as u32 as i32 as i64 as u64));
+    }
+    if let (Some(code @ 240..=248), true) = (inst.field(name), reads_f16(inst.op())) {
+        // The table types these sources as 32-bit integers, for which the code would be an f32.
+        return F16_CONSTANTS
+            .get(code as usize - 240)
+            .map(|&c| Operand::Const(c));
     }
     lowering.source(inst, name)
+}
+
+/// The float inline constants 240 to 248 as f16: +-0.5, +-1, +-2, +-4, 1/(2 pi).
+const F16_CONSTANTS: [u64; 9] = [
+    0x3800, 0xb800, 0x3c00, 0xbc00, 0x4000, 0xc000, 0x4400, 0xc400, 0x3118,
+];
+
+/// SOP1 operations on f16: their inline constants are f16 (RDNA4 manual, "Inline constants": by the
+/// operation's type).
+fn reads_f16(op: Op) -> bool {
+    matches!(
+        op,
+        Op::s_ceil_f16 | Op::s_floor_f16 | Op::s_trunc_f16 | Op::s_rndne_f16 | Op::s_cvt_f32_f16
+    )
 }
 
 /// D = f(S0).
@@ -148,8 +181,16 @@ fn binary_scc(cx: &mut Cx<'_, '_>, record: &Record, f: impl Fn(u32, u32) -> u32)
 
 /// As [`binary`]; the function gives SCC too.
 #[inline(always)]
-fn binary_flag(cx: &mut Cx<'_, '_>, record: &Record, f: impl Fn(u32, u32, bool) -> (u32, bool)) -> Flow {
-    let (value, scc) = f(cx.get32(record.src[0]), cx.get32(record.src[1]), cx.wave.scc);
+fn binary_flag(
+    cx: &mut Cx<'_, '_>,
+    record: &Record,
+    f: impl Fn(u32, u32, bool) -> (u32, bool),
+) -> Flow {
+    let (value, scc) = f(
+        cx.get32(record.src[0]),
+        cx.get32(record.src[1]),
+        cx.wave.scc,
+    );
     cx.set32(record.dst, value);
     cx.wave.scc = scc;
     Flow::Next

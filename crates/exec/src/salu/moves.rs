@@ -17,8 +17,20 @@ pub fn handler(op: Op) -> Option<Handler> {
             cx.set32(r.dst, value);
             Flow::Next
         },
-        Op::s_cmov_b32 => |cx, r| if cx.wave.scc { unary(cx, r, |a| a) } else { Flow::Next },
-        Op::s_cmov_b64 => |cx, r| if cx.wave.scc { unary64(cx, r, |a| a) } else { Flow::Next },
+        Op::s_cmov_b32 => |cx, r| {
+            if cx.wave.scc {
+                unary(cx, r, |a| a)
+            } else {
+                Flow::Next
+            }
+        },
+        Op::s_cmov_b64 => |cx, r| {
+            if cx.wave.scc {
+                unary64(cx, r, |a| a)
+            } else {
+                Flow::Next
+            }
+        },
         Op::s_cmovk_i32 => |cx, r| {
             if cx.wave.scc {
                 let value = cx.get32(r.src[1]);
@@ -47,7 +59,9 @@ pub fn lower_relative(inst: &Inst, pc: u64, lowering: &Lowering) -> Option<Recor
         Op::s_movrels_b64 => |cx, r| relative(cx, r, 2, m0, |_| 0),
         Op::s_movreld_b32 => |cx, r| relative(cx, r, 1, |_| 0, m0),
         Op::s_movreld_b64 => |cx, r| relative(cx, r, 2, |_| 0, m0),
-        Op::s_movrelsd_2_b32 => |cx, r| relative(cx, r, 1, |cx| m0(cx) & 0x3ff, |cx| m0(cx) >> 16 & 0x3ff),
+        Op::s_movrelsd_2_b32 => {
+            |cx, r| relative(cx, r, 1, |cx| m0(cx) & 0x3ff, |cx| m0(cx) >> 16 & 0x3ff)
+        }
         _ => return None,
     };
     let mut record = Record::new(*inst, pc, Class::Salu, handler);
@@ -66,12 +80,15 @@ fn m0(cx: &Cx<'_, '_>) -> u32 {
 fn place(operand: Operand, offset: u32, words: usize, gfx9: bool) -> Option<usize> {
     let n = operand.scalar()?;
     let at = n.checked_add(offset as usize)?;
-    let range = match n {
-        ..scalar::VCC if gfx9 => 0..102,
-        ..scalar::TTMP => 0..scalar::TTMP,
-        ..scalar::NULL => scalar::TTMP..scalar::NULL,
+    let sgprs = if gfx9 { 0..102 } else { 0..scalar::TTMP };
+    let ttmps = scalar::TTMP..scalar::NULL;
+    let range = if sgprs.contains(&n) {
+        sgprs
+    } else if ttmps.contains(&n) {
+        ttmps
+    } else {
         // Any other register, as it is.
-        _ => n..n + words,
+        n..n + words
     };
     (range.contains(&at) && at + words <= range.end).then_some(at)
 }
@@ -92,7 +109,11 @@ fn relative(
     let value = match record.src[0] {
         source @ Operand::Scalar(_) => {
             let from = place(source, source_offset(cx), words, gfx9).unwrap_or(0);
-            if from == scalar::NULL { 0 } else { cx.wave.s64(from) }
+            if from == scalar::NULL {
+                0
+            } else {
+                cx.wave.s64(from)
+            }
         }
         constant => cx.get64(constant),
     };

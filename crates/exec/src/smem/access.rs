@@ -20,10 +20,17 @@ pub fn bytes(op: Op, words: u32) -> u32 {
 /// Whether data registers lie in one range: SGPRs (with VCC behind them from gfx11 on), VCC, trap
 /// temporaries, FLAT_SCRATCH with XNACK_MASK, or nowhere (NULL).
 pub fn fits(data: Operand, words: u32, target: Target) -> bool {
-    let Operand::Scalar(first) = data else { return false };
+    let Operand::Scalar(first) = data else {
+        return false;
+    };
     let (first, words) = (usize::from(first), words as usize);
-    let inside = |range: std::ops::Range<usize>| range.contains(&first) && first + words <= range.end;
-    let sgprs = if target.is_cdna() { 0..102 } else { 0..scalar::TTMP };
+    let inside =
+        |range: std::ops::Range<usize>| range.contains(&first) && first + words <= range.end;
+    let sgprs = if target.is_cdna() {
+        0..102
+    } else {
+        0..scalar::TTMP
+    };
     inside(sgprs)
         || inside(scalar::VCC..scalar::TTMP)
         || inside(scalar::TTMP..scalar::NULL)
@@ -34,14 +41,21 @@ pub fn fits(data: Operand, words: u32, target: Target) -> bool {
 /// Data registers that leave their range. The hardware drops the access (CDNA3 manual 8.4, RDNA3 8.4.1);
 /// no program wants that, so it is an error here.
 pub fn out_of_range(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
-    let what = format!("{}: data registers out of range ({:?}, {} words)", record.inst.op().name(), record.dst, words(record));
+    let what = format!(
+        "{}: data registers out of range ({:?}, {} words)",
+        record.inst.op().name(),
+        record.dst,
+        words(record)
+    );
     cx.fault(record, Cause::Illegal { what })
 }
 
 /// Puts loaded words into registers. Trap temporaries and NULL are not written.
 #[inline(always)]
 fn put(cx: &mut Cx<'_, '_>, record: &Record, values: &[u32]) {
-    let Operand::Scalar(first) = record.dst else { return };
+    let Operand::Scalar(first) = record.dst else {
+        return;
+    };
     let first = usize::from(first);
     if (scalar::TTMP..=scalar::NULL).contains(&first) {
         return;
@@ -81,7 +95,11 @@ pub fn buffer_load(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
     };
     let mut values = [0; 16];
     let values = &mut values[..words(record).min(16)];
-    let inside = buffer.size.saturating_sub(buffer.offset).div_ceil(4).min(values.len() as u64) as usize;
+    let inside = buffer
+        .size
+        .saturating_sub(buffer.offset)
+        .div_ceil(4)
+        .min(values.len() as u64) as usize;
     let address = buffer.base.wrapping_add(buffer.offset);
     match read(cx, address, &mut values[..inside]) {
         Ok(()) => put(cx, record, values),
@@ -90,19 +108,30 @@ pub fn buffer_load(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
     Flow::Next
 }
 
-pub(super) fn buffer(cx: &mut Cx<'_, '_>, record: &Record, align: u64) -> Result<address::Buffer, Flow> {
+pub(super) fn buffer(
+    cx: &mut Cx<'_, '_>,
+    record: &Record,
+    align: u64,
+) -> Result<address::Buffer, Flow> {
     let wide = cx.unit.target == Target::Gfx1250;
     address::buffer(cx, record, align, wide)
 }
 
 fn read_small<const N: usize>(cx: &mut Cx<'_, '_>, address: u64) -> Result<u32, FaultKind> {
     let bytes = cx.unit.memory.read::<N>(address)?;
-    Ok(bytes.iter().rev().fold(0, |value, &b| value << 8 | u32::from(b)))
+    Ok(bytes
+        .iter()
+        .rev()
+        .fold(0, |value, &b| value << 8 | u32::from(b)))
 }
 
 /// `s_load` of 8 or 16 bits.
 #[inline(always)]
-pub fn load_small<const N: usize>(cx: &mut Cx<'_, '_>, record: &Record, extend: impl Fn(u32) -> u32) -> Flow {
+pub fn load_small<const N: usize>(
+    cx: &mut Cx<'_, '_>,
+    record: &Record,
+    extend: impl Fn(u32) -> u32,
+) -> Flow {
     let address = address::plain(cx, record, N as u64);
     match read_small::<N>(cx, address) {
         Ok(value) => put(cx, record, &[extend(value)]),
@@ -123,7 +152,11 @@ pub fn buffer_load_small<const N: usize>(
         Err(flow) => return flow,
     };
     let address = buffer.base.wrapping_add(buffer.offset);
-    let value = if buffer.offset < buffer.size { read_small::<N>(cx, address) } else { Ok(0) };
+    let value = if buffer.offset < buffer.size {
+        read_small::<N>(cx, address)
+    } else {
+        Ok(0)
+    };
     match value {
         Ok(value) => put(cx, record, &[extend(value)]),
         Err(kind) => return fault(cx, record, "scalar buffer load", N as u32, address, kind),
@@ -143,7 +176,13 @@ fn data(cx: &Cx<'_, '_>, record: &Record) -> [u32; 4] {
     values
 }
 
-fn write(cx: &mut Cx<'_, '_>, record: &Record, access: &'static str, address: u64, count: usize) -> Flow {
+fn write(
+    cx: &mut Cx<'_, '_>,
+    record: &Record,
+    access: &'static str,
+    address: u64,
+    count: usize,
+) -> Flow {
     let values = data(cx, record);
     for (i, value) in values.iter().take(count).enumerate() {
         let at = address.wrapping_add(4 * i as u64);
@@ -166,6 +205,16 @@ pub fn buffer_store(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
         Ok(buffer) => buffer,
         Err(flow) => return flow,
     };
-    let inside = buffer.size.saturating_sub(buffer.offset).div_ceil(4).min(words(record) as u64) as usize;
-    write(cx, record, "scalar buffer store", buffer.base.wrapping_add(buffer.offset), inside)
+    let inside = buffer
+        .size
+        .saturating_sub(buffer.offset)
+        .div_ceil(4)
+        .min(words(record) as u64) as usize;
+    write(
+        cx,
+        record,
+        "scalar buffer store",
+        buffer.base.wrapping_add(buffer.offset),
+        inside,
+    )
 }

@@ -12,7 +12,8 @@ pub fn plain(cx: &Cx<'_, '_>, record: &Record, align: u64) -> u64 {
     let scale = (record.imm2 >> 8 & 0xff) as u64;
     let base = cx.get64(record.src[0]) & mask;
     let register = u64::from(cx.get32(record.src[1])).wrapping_mul(scale) & mask;
-    base.wrapping_add(record.imm as u64 & mask).wrapping_add(register)
+    base.wrapping_add(record.imm as u64 & mask)
+        .wrapping_add(register)
 }
 
 /// What a buffer access needs of its descriptor.
@@ -33,30 +34,63 @@ pub struct Buffer {
 /// # Errors
 /// A negative immediate is a memory violation (RDNA3 manual 8.1.2), as is one on gfx9 that makes the offset
 /// negative ("illegal and undefined").
-pub fn buffer(cx: &mut Cx<'_, '_>, record: &Record, align: u64, wide: bool) -> Result<Buffer, Flow> {
+pub fn buffer(
+    cx: &mut Cx<'_, '_>,
+    record: &Record,
+    align: u64,
+    wide: bool,
+) -> Result<Buffer, Flow> {
     let mask = !(align - 1);
     let register = u64::from(cx.get32(record.src[1]));
     let offset = (record.imm as u64 & mask).wrapping_add(register & mask);
-    let negative = if cx.unit.target.is_cdna() { (offset as i64) < 0 } else { record.imm < 0 };
+    let negative = if cx.unit.target.is_cdna() {
+        (offset as i64) < 0
+    } else {
+        record.imm < 0
+    };
     if negative {
-        let what = format!("scalar buffer access at a negative offset ({} + {register})", record.imm);
+        let what = format!(
+            "scalar buffer access at a negative offset ({} + {register})",
+            record.imm
+        );
         return Err(cx.fault(record, Cause::Illegal { what }));
     }
     let mut words = [0; 4];
     if let Operand::Scalar(n) = record.src[0] {
         let first = usize::from(n);
-        if let Some(descriptor) = cx.wave.s.get(first..first + 4).filter(|_| first <= scalar::NULL - 4) {
+        if let Some(descriptor) = cx
+            .wave
+            .s
+            .get(first..first + 4)
+            .filter(|_| first <= scalar::NULL - 4)
+        {
             words.copy_from_slice(descriptor);
         }
     }
     let low = u64::from(words[0]) | u64::from(words[1]) << 32;
     let high = u64::from(words[2]) | u64::from(words[3]) << 32;
     let (base, stride, records) = if wide {
-        (low & ((1 << 57) - 1), high >> 44 & 0x3fff, (low >> 57 | high << 7) & ((1 << 45) - 1))
+        (
+            low & ((1 << 57) - 1),
+            high >> 44 & 0x3fff,
+            (low >> 57 | high << 7) & ((1 << 45) - 1),
+        )
     } else {
-        (low & 0xffff_ffff_ffff, low >> 48 & 0x3fff, high & 0xffff_ffff)
+        (
+            low & 0xffff_ffff_ffff,
+            low >> 48 & 0x3fff,
+            high & 0xffff_ffff,
+        )
     };
     let size = stride.max(1).saturating_mul(records);
-    let size = if cx.unit.target.generation() >= 12 { size & mask } else { size };
-    Ok(Buffer { base: base & mask, size, offset })
+    let size = if cx.unit.target.generation() >= 12 {
+        size & mask
+    } else {
+        size
+    };
+    Ok(Buffer {
+        base: base & mask,
+        size,
+        offset,
+    })
 }

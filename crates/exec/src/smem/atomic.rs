@@ -18,12 +18,24 @@ pub fn handler(op: Op) -> Option<(Handler, u32)> {
         Op::s_atomic_add_x2 => (|cx, r| update64(cx, r, false, |m, d| m.wrapping_add(d)), 2),
         Op::s_atomic_sub => (|cx, r| update32(cx, r, false, |m, d| m.wrapping_sub(d)), 1),
         Op::s_atomic_sub_x2 => (|cx, r| update64(cx, r, false, |m, d| m.wrapping_sub(d)), 2),
-        Op::s_atomic_smin => (|cx, r| update32(cx, r, false, |m, d| (m as i32).min(d as i32) as u32), 1),
-        Op::s_atomic_smin_x2 => (|cx, r| update64(cx, r, false, |m, d| (m as i64).min(d as i64) as u64), 2),
+        Op::s_atomic_smin => (
+            |cx, r| update32(cx, r, false, |m, d| (m as i32).min(d as i32) as u32),
+            1,
+        ),
+        Op::s_atomic_smin_x2 => (
+            |cx, r| update64(cx, r, false, |m, d| (m as i64).min(d as i64) as u64),
+            2,
+        ),
         Op::s_atomic_umin => (|cx, r| update32(cx, r, false, |m, d| m.min(d)), 1),
         Op::s_atomic_umin_x2 => (|cx, r| update64(cx, r, false, |m, d| m.min(d)), 2),
-        Op::s_atomic_smax => (|cx, r| update32(cx, r, false, |m, d| (m as i32).max(d as i32) as u32), 1),
-        Op::s_atomic_smax_x2 => (|cx, r| update64(cx, r, false, |m, d| (m as i64).max(d as i64) as u64), 2),
+        Op::s_atomic_smax => (
+            |cx, r| update32(cx, r, false, |m, d| (m as i32).max(d as i32) as u32),
+            1,
+        ),
+        Op::s_atomic_smax_x2 => (
+            |cx, r| update64(cx, r, false, |m, d| (m as i64).max(d as i64) as u64),
+            2,
+        ),
         Op::s_atomic_umax => (|cx, r| update32(cx, r, false, |m, d| m.max(d)), 1),
         Op::s_atomic_umax_x2 => (|cx, r| update64(cx, r, false, |m, d| m.max(d)), 2),
         Op::s_atomic_and => (|cx, r| update32(cx, r, false, |m, d| m & d), 1),
@@ -32,10 +44,22 @@ pub fn handler(op: Op) -> Option<(Handler, u32)> {
         Op::s_atomic_or_x2 => (|cx, r| update64(cx, r, false, |m, d| m | d), 2),
         Op::s_atomic_xor => (|cx, r| update32(cx, r, false, |m, d| m ^ d), 1),
         Op::s_atomic_xor_x2 => (|cx, r| update64(cx, r, false, |m, d| m ^ d), 2),
-        Op::s_atomic_inc => (|cx, r| update32(cx, r, false, |m, d| if m >= d { 0 } else { m + 1 }), 1),
-        Op::s_atomic_inc_x2 => (|cx, r| update64(cx, r, false, |m, d| if m >= d { 0 } else { m + 1 }), 2),
-        Op::s_atomic_dec => (|cx, r| update32(cx, r, false, |m, d| if m == 0 || m > d { d } else { m - 1 }), 1),
-        Op::s_atomic_dec_x2 => (|cx, r| update64(cx, r, false, |m, d| if m == 0 || m > d { d } else { m - 1 }), 2),
+        Op::s_atomic_inc => (
+            |cx, r| update32(cx, r, false, |m, d| if m >= d { 0 } else { m + 1 }),
+            1,
+        ),
+        Op::s_atomic_inc_x2 => (
+            |cx, r| update64(cx, r, false, |m, d| if m >= d { 0 } else { m + 1 }),
+            2,
+        ),
+        Op::s_atomic_dec => (
+            |cx, r| update32(cx, r, false, |m, d| if m == 0 || m > d { d } else { m - 1 }),
+            1,
+        ),
+        Op::s_atomic_dec_x2 => (
+            |cx, r| update64(cx, r, false, |m, d| if m == 0 || m > d { d } else { m - 1 }),
+            2,
+        ),
         Op::s_atomic_cmpswap => (|cx, r| compare_swap32(cx, r, false), 2),
         Op::s_atomic_cmpswap_x2 => (|cx, r| compare_swap64(cx, r, false), 4),
         Op::s_buffer_atomic_swap => (|cx, r| update32(cx, r, true, |_, d| d), 1),
@@ -44,12 +68,24 @@ pub fn handler(op: Op) -> Option<(Handler, u32)> {
         Op::s_buffer_atomic_add_x2 => (|cx, r| update64(cx, r, true, |m, d| m.wrapping_add(d)), 2),
         Op::s_buffer_atomic_sub => (|cx, r| update32(cx, r, true, |m, d| m.wrapping_sub(d)), 1),
         Op::s_buffer_atomic_sub_x2 => (|cx, r| update64(cx, r, true, |m, d| m.wrapping_sub(d)), 2),
-        Op::s_buffer_atomic_smin => (|cx, r| update32(cx, r, true, |m, d| (m as i32).min(d as i32) as u32), 1),
-        Op::s_buffer_atomic_smin_x2 => (|cx, r| update64(cx, r, true, |m, d| (m as i64).min(d as i64) as u64), 2),
+        Op::s_buffer_atomic_smin => (
+            |cx, r| update32(cx, r, true, |m, d| (m as i32).min(d as i32) as u32),
+            1,
+        ),
+        Op::s_buffer_atomic_smin_x2 => (
+            |cx, r| update64(cx, r, true, |m, d| (m as i64).min(d as i64) as u64),
+            2,
+        ),
         Op::s_buffer_atomic_umin => (|cx, r| update32(cx, r, true, |m, d| m.min(d)), 1),
         Op::s_buffer_atomic_umin_x2 => (|cx, r| update64(cx, r, true, |m, d| m.min(d)), 2),
-        Op::s_buffer_atomic_smax => (|cx, r| update32(cx, r, true, |m, d| (m as i32).max(d as i32) as u32), 1),
-        Op::s_buffer_atomic_smax_x2 => (|cx, r| update64(cx, r, true, |m, d| (m as i64).max(d as i64) as u64), 2),
+        Op::s_buffer_atomic_smax => (
+            |cx, r| update32(cx, r, true, |m, d| (m as i32).max(d as i32) as u32),
+            1,
+        ),
+        Op::s_buffer_atomic_smax_x2 => (
+            |cx, r| update64(cx, r, true, |m, d| (m as i64).max(d as i64) as u64),
+            2,
+        ),
         Op::s_buffer_atomic_umax => (|cx, r| update32(cx, r, true, |m, d| m.max(d)), 1),
         Op::s_buffer_atomic_umax_x2 => (|cx, r| update64(cx, r, true, |m, d| m.max(d)), 2),
         Op::s_buffer_atomic_and => (|cx, r| update32(cx, r, true, |m, d| m & d), 1),
@@ -58,10 +94,22 @@ pub fn handler(op: Op) -> Option<(Handler, u32)> {
         Op::s_buffer_atomic_or_x2 => (|cx, r| update64(cx, r, true, |m, d| m | d), 2),
         Op::s_buffer_atomic_xor => (|cx, r| update32(cx, r, true, |m, d| m ^ d), 1),
         Op::s_buffer_atomic_xor_x2 => (|cx, r| update64(cx, r, true, |m, d| m ^ d), 2),
-        Op::s_buffer_atomic_inc => (|cx, r| update32(cx, r, true, |m, d| if m >= d { 0 } else { m + 1 }), 1),
-        Op::s_buffer_atomic_inc_x2 => (|cx, r| update64(cx, r, true, |m, d| if m >= d { 0 } else { m + 1 }), 2),
-        Op::s_buffer_atomic_dec => (|cx, r| update32(cx, r, true, |m, d| if m == 0 || m > d { d } else { m - 1 }), 1),
-        Op::s_buffer_atomic_dec_x2 => (|cx, r| update64(cx, r, true, |m, d| if m == 0 || m > d { d } else { m - 1 }), 2),
+        Op::s_buffer_atomic_inc => (
+            |cx, r| update32(cx, r, true, |m, d| if m >= d { 0 } else { m + 1 }),
+            1,
+        ),
+        Op::s_buffer_atomic_inc_x2 => (
+            |cx, r| update64(cx, r, true, |m, d| if m >= d { 0 } else { m + 1 }),
+            2,
+        ),
+        Op::s_buffer_atomic_dec => (
+            |cx, r| update32(cx, r, true, |m, d| if m == 0 || m > d { d } else { m - 1 }),
+            1,
+        ),
+        Op::s_buffer_atomic_dec_x2 => (
+            |cx, r| update64(cx, r, true, |m, d| if m == 0 || m > d { d } else { m - 1 }),
+            2,
+        ),
         Op::s_buffer_atomic_cmpswap => (|cx, r| compare_swap32(cx, r, true), 2),
         Op::s_buffer_atomic_cmpswap_x2 => (|cx, r| compare_swap64(cx, r, true), 4),
         _ => return None,
@@ -79,11 +127,15 @@ fn place(cx: &mut Cx<'_, '_>, record: &Record, buffer: bool) -> Result<Option<u6
 
 /// Host address of `bytes` writable bytes, aligned to their size.
 fn locate(cx: &mut Cx<'_, '_>, address: u64, bytes: u64) -> Result<*mut u8, FaultKind> {
-    if address % bytes != 0 {
+    if !address.is_multiple_of(bytes) {
         return Err(FaultKind::Misaligned);
     }
     let host = cx.unit.memory.locate(address, bytes, true)?;
-    if host.addr() as u64 % bytes == 0 { Ok(host) } else { Err(FaultKind::Misaligned) }
+    if (host.addr() as u64).is_multiple_of(bytes) {
+        Ok(host)
+    } else {
+        Err(FaultKind::Misaligned)
+    }
 }
 
 fn apply32(cx: &mut Cx<'_, '_>, record: &Record, buffer: bool, f: impl Fn(u32) -> u32) -> Flow {
@@ -104,7 +156,9 @@ fn apply32(cx: &mut Cx<'_, '_>, record: &Record, buffer: bool, f: impl Fn(u32) -
     // SAFETY: `locate` vouches for 4 writable bytes there, aligned; GPU memory is shared between threads
     // and atomics are its only synchronised accesses.
     let memory = unsafe { AtomicU32::from_ptr(host.cast()) };
-    let old = memory.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |m| Some(f(m))).unwrap_or_else(|m| m);
+    let old = memory
+        .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |m| Some(f(m)))
+        .unwrap_or_else(|m| m);
     if returns(record) {
         cx.set32(record.dst, old);
     }
@@ -112,7 +166,12 @@ fn apply32(cx: &mut Cx<'_, '_>, record: &Record, buffer: bool, f: impl Fn(u32) -
 }
 
 #[inline(always)]
-fn update32(cx: &mut Cx<'_, '_>, record: &Record, buffer: bool, f: impl Fn(u32, u32) -> u32) -> Flow {
+fn update32(
+    cx: &mut Cx<'_, '_>,
+    record: &Record,
+    buffer: bool,
+    f: impl Fn(u32, u32) -> u32,
+) -> Flow {
     let data = cx.get32(record.dst);
     apply32(cx, record, buffer, |m| f(m, data))
 }
@@ -140,7 +199,9 @@ fn apply64(cx: &mut Cx<'_, '_>, record: &Record, buffer: bool, f: impl Fn(u64) -
     // SAFETY: `locate` vouches for 8 writable bytes there, aligned; GPU memory is shared between threads
     // and atomics are its only synchronised accesses.
     let memory = unsafe { AtomicU64::from_ptr(host.cast()) };
-    let old = memory.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |m| Some(f(m))).unwrap_or_else(|m| m);
+    let old = memory
+        .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |m| Some(f(m)))
+        .unwrap_or_else(|m| m);
     if returns(record) {
         cx.set64(record.dst, old);
     }
@@ -148,7 +209,12 @@ fn apply64(cx: &mut Cx<'_, '_>, record: &Record, buffer: bool, f: impl Fn(u64) -
 }
 
 #[inline(always)]
-fn update64(cx: &mut Cx<'_, '_>, record: &Record, buffer: bool, f: impl Fn(u64, u64) -> u64) -> Flow {
+fn update64(
+    cx: &mut Cx<'_, '_>,
+    record: &Record,
+    buffer: bool,
+    f: impl Fn(u64, u64) -> u64,
+) -> Flow {
     let data = cx.get64(record.dst);
     apply64(cx, record, buffer, |m| f(m, data))
 }

@@ -20,13 +20,19 @@ pub fn lower(inst: &Inst, pc: u64, lowering: &mut Lowering) -> Option<Record> {
     if is_hint(inst.op()) {
         return Some(Record::new(*inst, pc, Class::Smem, |_, _| Flow::Next));
     }
-    let (handler, words) = load(inst.op()).or_else(|| store(inst.op())).or_else(|| atomic::handler(inst.op()))?;
+    let (handler, words) = load(inst.op())
+        .or_else(|| store(inst.op()))
+        .or_else(|| atomic::handler(inst.op()))?;
     let mut record = Record::new(*inst, pc, Class::Smem, handler);
-    let data = inst.operand(Name::sdst).or_else(|| inst.operand(Name::sdata))?;
+    let data = inst
+        .operand(Name::sdst)
+        .or_else(|| inst.operand(Name::sdata))?;
     record.dst = lowering.resolve(data);
     // NULL, M0 and EXEC are no base: they read as zero (RDNA3 manual 8.4.1).
     record.src[0] = match lowering.resolve(inst.operand(Name::sbase)?) {
-        Operand::Scalar(n) if usize::from(n) >= scalar::NULL && usize::from(n) < scalar::SINK => Operand::Const(0),
+        Operand::Scalar(n) if usize::from(n) >= scalar::NULL && usize::from(n) < scalar::SINK => {
+            Operand::Const(0)
+        }
         other => other,
     };
     record.src[1] = match inst.operand(Name::soffset) {
@@ -36,7 +42,8 @@ pub fn lower(inst: &Inst, pc: u64, lowering: &mut Lowering) -> Option<Record> {
     record.imm = i64::from(inst.signed_field(Name::offset).unwrap_or(0));
     let scratch = is_scratch(inst.op());
     // gfx1250: SCALE_OFFSET (bit 11 of the cache policy) scales the register offset by the data's size.
-    let scaled = lowering.target == Target::Gfx1250 && inst.field(Name::cpol).unwrap_or(0) >> 11 & 1 != 0;
+    let scaled =
+        lowering.target == Target::Gfx1250 && inst.field(Name::cpol).unwrap_or(0) >> 11 & 1 != 0;
     let scale = match (scratch, scaled) {
         (true, _) => 64,
         (false, true) if !is_buffer(inst.op()) => access::bytes(inst.op(), words),
@@ -44,7 +51,8 @@ pub fn lower(inst: &Inst, pc: u64, lowering: &mut Lowering) -> Option<Record> {
     };
     // The pre-operation value is wanted: rows with `sdst` beside `sdata`. Trap temporaries cannot take it.
     let ttmp = matches!(record.dst, Operand::Scalar(n) if (scalar::TTMP..scalar::NULL).contains(&usize::from(n)));
-    let returns = inst.operand(Name::sdst).is_some() && inst.operand(Name::sdata).is_some() && !ttmp;
+    let returns =
+        inst.operand(Name::sdst).is_some() && inst.operand(Name::sdata).is_some() && !ttmp;
     record.imm2 = pack(words, scale, returns);
     if !access::fits(record.dst, words, lowering.target) {
         record.run = access::out_of_range;
@@ -120,13 +128,25 @@ fn load(op: Op) -> Option<(Handler, u32)> {
         Op::s_buffer_load_dwordx8 | Op::s_buffer_load_b256 => (access::buffer_load, 8),
         Op::s_buffer_load_dwordx16 | Op::s_buffer_load_b512 => (access::buffer_load, 16),
         Op::s_load_u8 => (|cx, r| access::load_small::<1>(cx, r, |x| x), 1),
-        Op::s_load_i8 => (|cx, r| access::load_small::<1>(cx, r, |x| x as i8 as u32), 1),
+        Op::s_load_i8 => (
+            |cx, r| access::load_small::<1>(cx, r, |x| x as i8 as u32),
+            1,
+        ),
         Op::s_load_u16 => (|cx, r| access::load_small::<2>(cx, r, |x| x), 1),
-        Op::s_load_i16 => (|cx, r| access::load_small::<2>(cx, r, |x| x as i16 as u32), 1),
+        Op::s_load_i16 => (
+            |cx, r| access::load_small::<2>(cx, r, |x| x as i16 as u32),
+            1,
+        ),
         Op::s_buffer_load_u8 => (|cx, r| access::buffer_load_small::<1>(cx, r, |x| x), 1),
-        Op::s_buffer_load_i8 => (|cx, r| access::buffer_load_small::<1>(cx, r, |x| x as i8 as u32), 1),
+        Op::s_buffer_load_i8 => (
+            |cx, r| access::buffer_load_small::<1>(cx, r, |x| x as i8 as u32),
+            1,
+        ),
         Op::s_buffer_load_u16 => (|cx, r| access::buffer_load_small::<2>(cx, r, |x| x), 1),
-        Op::s_buffer_load_i16 => (|cx, r| access::buffer_load_small::<2>(cx, r, |x| x as i16 as u32), 1),
+        Op::s_buffer_load_i16 => (
+            |cx, r| access::buffer_load_small::<2>(cx, r, |x| x as i16 as u32),
+            1,
+        ),
         _ => return None,
     })
 }
@@ -154,5 +174,15 @@ fn fault(
     kind: crate::memory::FaultKind,
 ) -> Flow {
     let near = cx.unit.memory.near(address);
-    cx.fault(record, crate::error::Cause::Memory { access, bytes, address, lane: 0, kind, near })
+    cx.fault(
+        record,
+        crate::error::Cause::Memory {
+            access,
+            bytes,
+            address,
+            lane: 0,
+            kind,
+            near,
+        },
+    )
 }

@@ -1,24 +1,18 @@
 //! Dual-issue instructions (VOPD, VOPD3): two lane operations that read before either writes.
 
-use rocjitsu_isa::{Inst, Name, Op};
-use rocjitsu_lanes::kernel::{Aux, Kernel, Kind};
+use rocjitsu_isa::{Inst, Name, Op, Operand as Coded};
+use rocjitsu_lanes::kernel::Kind;
 
-use super::general;
-use super::ops;
+use super::{Source, assemble, ops};
 use crate::lower::Lowering;
-use crate::record::{Class, Flow, Operand, Record};
-use crate::wave::{Cx, scalar};
+use crate::record::{Class, Exactness, Flow, Operand, Record};
+use crate::wave::Cx;
 
-/// One half of a dual instruction.
-struct Half {
-    kernel: Kernel,
-    inputs: [Option<Kind>; 3],
-    out: Kind,
-    src: [Operand; 3],
-    neg: [bool; 3],
-    mask: Operand,
-    dst: u32,
-    aux: Aux,
+/// The two operations in the order in which they are executed.
+struct Pair {
+    halves: [Record; 2],
+    /// The second one reads what the first one writes, and the other way round.
+    crossed: bool,
 }
 
 /// The instruction that does what a half does.
@@ -27,116 +21,125 @@ fn single(op: Op) -> Option<Op> {
     match name {
         "v_dual_dot2acc_f32_f16" => Op::from_name("v_dot2acc_f32_f16").or(Op::from_name("v_dot2c_f32_f16")),
         "v_dual_dot2acc_f32_bf16" => Op::from_name("v_dot2acc_f32_bf16").or(Op::from_name("v_dot2c_f32_bf16")),
+        // The table of three inputs, the third being zero.
+        "v_dual_bitop2_b32" => Some(Op::v_bitop3_b32),
         _ => Op::from_name(&name.replacen("v_dual_", "v_", 1)),
     }
 }
 
+/// Names of a half's operands: destination, sources, modifiers of the sources, the source that is the destination.
+struct Names {
+    to: Name,
+    sources: [(Name, Name); 3],
+    tied: Name,
+}
+
+const X: Names = Names {
+    to: Name::vdstX,
+    sources: [
+        (Name::src0X, Name::src0X_modifiers),
+        (Name::vsrc1X, Name::vsrc1X_modifiers),
+        (Name::vsrc2X, Name::vsrc2X_modifiers),
+    ],
+    tied: Name::src2X,
+};
+const Y: Names = Names {
+    to: Name::vdstY,
+    sources: [
+        (Name::src0Y, Name::src0Y_modifiers),
+        (Name::vsrc1Y, Name::vsrc1Y_modifiers),
+        (Name::vsrc2Y, Name::vsrc2Y_modifiers),
+    ],
+    tied: Name::src2Y,
+};
+
 /// Lowers a dual instruction.
 pub fn lower(inst: &Inst, pc: u64, lowering: &Lowering) -> Option<Record> {
-    let x = half(inst, lowering, inst.op(), [Name::vdstX, Name::src0X, Name::vsrc1X, Name::vsrc2X, Name::src2X])?;
-    let y = half(inst, lowering, inst.op_y()?, [Name::vdstY, Name::src0Y, Name::vsrc1Y, Name::vsrc2Y, Name::src2Y])?;
+    let x = half(inst, pc, lowering, inst.op(), &X)?;
+    let y = half(inst, pc, lowering, inst.op_y()?, &Y)?;
     let mut record = Record::new(*inst, pc, Class::Valu, run);
-    record.detail = Some(Box::new([x, y]));
+    record.exactness = match (x.exactness, y.exactness) {
+        (Exactness::Exact, other) => other,
+        (bounded, _) => bounded,
+    };
+    // Without a register that one writes and the other reads, they run one after the other.
+    let (y_reads_x, x_reads_y) = (reads(&y, &x), reads(&x, &y));
+    let halves = if y_reads_x { [y, x] } else { [x, y] };
+    record.detail = Some(Box::new(Pair { halves, crossed: y_reads_x && x_reads_y }));
     Some(record)
 }
 
-fn half(inst: &Inst, lowering: &Lowering, op: Op, names: [Name; 5]) -> Option<Half> {
-    let [to, first, second, third, tied] = names;
+fn words(kind: Kind) -> u32 {
+    if matches!(kind, Kind::B64 | Kind::F64) { 2 } else { 1 }
+}
+
+/// Whether a half reads a register that the other one writes.
+fn reads(reader: &Record, writer: &Record) -> bool {
+    let (Some(read), Some(written), Some(to)) = (&reader.valu, &writer.valu, writer.dst.vector()) else {
+        return false;
+    };
+    let end = to + words(written.out);
+    read.inputs.iter().zip(reader.src).any(|(kind, operand)| match (kind, operand) {
+        (Some(kind), Operand::Vector(r)) => u32::from(r) < end && to < u32::from(r) + words(*kind),
+        _ => false,
+    })
+}
+
+fn half(inst: &Inst, pc: u64, lowering: &Lowering, op: Op, names: &Names) -> Option<Record> {
     let found = ops::find(single(op)?, lowering.target)?;
-    let set = found.set;
-    let mut half = Half {
-        kernel: set.get(lowering.backend),
-        inputs: [None; 3],
-        out: set.out,
-        src: [Operand::None; 3],
-        neg: [false; 3],
-        mask: Operand::Scalar(scalar::VCC as u8),
-        dst: lowering.banked(lowering.resolve(inst.operand(to)?), 3).vector()?,
-        aux: Aux(lowering.state.0 & 0x7ff | found.immediate << 16),
-    };
-    let literal = || inst.literal().map(Operand::Const);
-    let modifiers = |name| match name {
-        Name::src0X => Name::src0X_modifiers,
-        Name::src0Y => Name::src0Y_modifiers,
-        Name::vsrc1X => Name::vsrc1X_modifiers,
-        Name::vsrc1Y => Name::vsrc1Y_modifiers,
-        Name::vsrc2X => Name::vsrc2X_modifiers,
-        _ => Name::vsrc2Y_modifiers,
-    };
-    // fmamk: src0 * literal + src1; fmaak: src0 * src1 + literal.
-    let is_mk = op.name().contains("fmamk") || op.name().contains("madmk");
-    let is_ak = op.name().contains("fmaak") || op.name().contains("madak");
-    let order = [first, second, third];
-    let mut slot = 0;
-    for &kind in set.inputs {
-        if kind == Kind::Mask {
-            if let Some(m) = inst.operand(third) {
-                half.mask = lowering.resolve_source(m);
-            }
-            continue;
-        }
-        let name = if is_mk && slot == 2 { second } else { order[slot] };
-        let operand = if (is_mk && slot == 1) || (is_ak && slot == 2) {
-            literal()?
-        } else {
-            let coded = inst.operand(name).or_else(|| inst.operand(tied)).or_else(|| inst.operand(to))?;
-            lowering.banked(lowering.resolve_source(coded), slot as u32)
-        };
-        half.inputs[slot] = Some(kind);
-        half.src[slot] = operand;
-        half.neg[slot] = inst.field(modifiers(name)).unwrap_or(0) & 1 != 0;
-        slot += 1;
+    let name = op.name();
+    let literal = || inst.literal().map(Coded::Literal);
+    let mut coded = names.sources.map(|(source, _)| inst.operand(source));
+    if name.contains("fmamk") {
+        // a * literal + b
+        coded = [coded[0], literal(), coded[1]];
+    } else if name.contains("fmaak") {
+        coded[2] = literal();
+    } else if op == Op::v_dual_bitop2_b32 {
+        coded[2] = Some(Coded::Const(0));
     }
-    Some(half)
+    let mut sources = [None; 3];
+    for (slot, source) in sources.iter_mut().enumerate() {
+        let number = slot as u8;
+        let modifiers = Some(names.sources[slot].1);
+        *source = match coded[slot] {
+            Some(coded) => Some(Source { coded, modifiers, number, role: number }),
+            None if slot == 2 && inst.row().operand(names.tied).is_some() => {
+                Some(Source { coded: inst.operand(names.to)?, modifiers: None, number, role: 3 })
+            }
+            None => None,
+        };
+    }
+    let dst = lowering.banked(lowering.resolve(inst.operand(names.to)?), 3);
+    assemble(inst, pc, lowering, &found, &sources, dst)
 }
 
 fn run(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
-    let Some([x, y]) = record.detail.as_ref().and_then(|d| d.downcast_ref::<[Half; 2]>()) else {
+    let Some(Pair { halves: [first, second], crossed }) = record.detail.as_ref().and_then(|d| d.downcast_ref::<Pair>())
+    else {
         return Flow::Next;
     };
-    let exec = cx.wave.exec();
-    // X goes by way of a temporary, so that Y reads registers as they were.
-    execute(cx, record, x, exec, Some(0));
-    execute(cx, record, y, exec, None);
-    let wide = matches!(x.out, Kind::B64 | Kind::F64);
-    for part in 0..1 + u32::from(wide) {
-        let row = cx.wave.v.write(x.dst + part, &mut cx.unit.pool);
-        for (lane, (to, from)) in row.iter_mut().zip(&cx.unit.temp.dst[part as usize]).enumerate() {
-            if exec >> lane & 1 != 0 {
-                *to = *from;
-            }
-        }
+    if !crossed {
+        let _ = (first.run)(cx, first);
+        return (second.run)(cx, second);
     }
-    Flow::Next
-}
-
-fn execute(cx: &mut Cx<'_, '_>, record: &Record, half: &Half, exec: u64, temp: Option<usize>) {
-    let mut args = general::new_args(cx, record);
-    args.aux = half.aux;
-    for slot in 0..3 {
-        let Some(kind) = half.inputs[slot] else { break };
-        args.src[slot] = general::source(cx, half.src[slot], kind, slot, 0);
-        if half.neg[slot] {
-            general::negate(cx, &mut args.src[slot], slot, kind);
-        }
-    }
-    args.mask_in = match half.mask {
-        Operand::Scalar(n) => cx.wave.mask(usize::from(n)),
-        other => cx.get64(other),
+    // The second half has to see the registers as they were: the first one's result is put back afterwards.
+    let count = first.valu.as_deref().map_or(1, |d| words(d.out));
+    let to = first.dst.vector().unwrap_or(0);
+    let row = |cx: &Cx<'_, '_>, n: u32| super::cross::row_of(cx, Operand::Vector((to + n) as u16));
+    let put = |cx: &mut Cx<'_, '_>, n: u32, row: &[u32; 64]| {
+        let lanes = cx.wave.lanes as usize;
+        cx.wave.v.write(to + n, &mut cx.unit.pool).copy_from_slice(&row[..lanes]);
     };
-    args.exec = exec;
-    let wide = matches!(half.out, Kind::B64 | Kind::F64);
-    match temp {
-        Some(t) => {
-            args.dst = cx.unit.temp.dst[t].as_mut_ptr();
-            args.dst_hi = cx.unit.temp.dst[t + 1].as_mut_ptr();
-        }
-        None => {
-            args.dst = cx.wave.v.write_ptr(half.dst, &mut cx.unit.pool);
-            args.dst_hi = if wide { cx.wave.v.write_ptr(half.dst + 1, &mut cx.unit.pool) } else { args.dst };
-        }
+    let old = [row(cx, 0), row(cx, count - 1)];
+    let _ = (first.run)(cx, first);
+    let new = [row(cx, 0), row(cx, count - 1)];
+    for n in 0..count {
+        put(cx, n, &old[n as usize]);
     }
-    // SAFETY: sources are rows of this wave, shared words or temporaries; the destination is a temporary or
-    // a row of this wave; the back end is supported.
-    unsafe { (half.kernel)(&mut args) };
+    let flow = (second.run)(cx, second);
+    for n in 0..count {
+        put(cx, n, &new[n as usize]);
+    }
+    flow
 }

@@ -3,7 +3,7 @@
 
 use rocjitsu_lanes::kernel::{Args, Kind, Src};
 
-use super::modifiers::{Dpp, Sdwa, select_part};
+use super::modifiers::{Sdwa, select_part};
 use super::Details;
 use crate::record::{Flow, Operand, Record};
 use crate::wave::{Cx, scalar};
@@ -12,19 +12,19 @@ const LANES: usize = 64;
 type Row = [u32; LANES];
 
 fn is_wide(kind: Kind) -> bool {
-    matches!(kind, Kind::B64 | Kind::F64)
+    matches!(kind, Kind::B64 | Kind::F64 | Kind::PkF32)
 }
 
 /// Executes a lane operation.
 pub fn run(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
     let Some(details) = record.valu.as_deref() else { return Flow::Next };
     let exec = cx.wave.exec();
-    let index = if record.imm != 0 { cx.wave.s[scalar::M0] & 0xff } else { 0 };
+    let (by, to) = details.index.offsets(cx.wave.s[scalar::M0]);
     let mut args = new_args(cx, record);
     let mut write = exec;
     for slot in 0..3 {
         let Some(kind) = details.inputs[slot] else { break };
-        let operand = indexed(record.src[slot], record.imm >> slot & 1 != 0, index);
+        let operand = indexed(record.src[slot], record.imm >> slot & 1 != 0, by);
         args.src[slot] = source(cx, operand, kind, slot, details.source[slot].shift);
         if details.prepare {
             let limit = prepare(cx, details, slot, kind, &mut args.src[slot], exec);
@@ -38,7 +38,7 @@ pub fn run(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
         };
     }
     args.exec = write;
-    let dst = indexed(record.dst, record.imm >> 3 & 1 != 0, index);
+    let dst = indexed(record.dst, record.imm >> 3 & 1 != 0, to);
     store(cx, record, details, &mut args, dst);
     if details.gives_mask {
         mask_result(cx, record, details, args.mask_out);
@@ -46,50 +46,8 @@ pub fn run(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
     Flow::Next
 }
 
-/// Executes a packed f32 operation: the kernel once for each element of the register pairs.
-pub fn run_pair(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
-    let Some(details) = record.valu.as_deref() else { return Flow::Next };
-    let exec = cx.wave.exec();
-    let mut args = new_args(cx, record);
-    for element in 0..2 {
-        for slot in 0..3 {
-            let Some(kind) = details.inputs[slot] else { break };
-            let mods = &details.source[slot];
-            let high = if element == 0 { mods.low_from_high } else { !mods.high_from_low };
-            let operand = match record.src[slot] {
-                Operand::Vector(r) => Operand::Vector(r + u16::from(high)),
-                Operand::Scalar(n) => Operand::Scalar(n + u8::from(high)),
-                other => other,
-            };
-            args.src[slot] = source(cx, operand, kind, slot, 0);
-            let neg = if element == 0 { mods.neg } else { mods.neg_hi };
-            if neg || details.flush_in {
-                let row = materialise(cx, &args.src[slot], slot, 0, 0);
-                if details.flush_in {
-                    row.iter_mut().for_each(|w| *w = flush32(*w));
-                }
-                if neg {
-                    row.iter_mut().for_each(|w| *w ^= 1 << 31);
-                }
-                args.src[slot] = Src { lo: row.as_ptr(), hi: row.as_ptr(), step: 16, shift: 0 };
-            }
-        }
-        args.exec = exec;
-        args.dst = cx.unit.temp.dst[element].as_mut_ptr();
-        // SAFETY: the sources are rows of this wave or temporaries, the destination is a temporary.
-        unsafe { (record.kernel)(&mut args) };
-        finish(details, Kind::F32, &mut cx.unit.temp.dst[element], None);
-    }
-    if let Operand::Vector(r) = record.dst {
-        for element in 0..2 {
-            merge(cx, u32::from(r) + element as u32, element, exec);
-        }
-    }
-    Flow::Next
-}
-
 /// Arguments of a kernel without sources and destination.
-pub fn new_args(cx: &Cx<'_, '_>, record: &Record) -> Args {
+fn new_args(cx: &Cx<'_, '_>, record: &Record) -> Args {
     Args {
         dst: std::ptr::null_mut(),
         dst_hi: std::ptr::null_mut(),
@@ -104,20 +62,36 @@ pub fn new_args(cx: &Cx<'_, '_>, record: &Record) -> Args {
     }
 }
 
-fn indexed(operand: Operand, applies: bool, index: u32) -> Operand {
+pub(super) fn indexed(operand: Operand, applies: bool, index: u32) -> Operand {
     match operand {
-        Operand::Vector(r) if applies => Operand::Vector(r + index as u16),
+        Operand::Vector(r) if applies => Operand::Vector(u32::from(r).wrapping_add(index) as u16),
         other => other,
     }
 }
 
 /// Where the kernel finds a source.
-pub fn source(cx: &mut Cx<'_, '_>, operand: Operand, kind: Kind, slot: usize, shift: u32) -> Src {
+fn source(cx: &mut Cx<'_, '_>, operand: Operand, kind: Kind, slot: usize, shift: u32) -> Src {
     if let Operand::Vector(r) = operand {
         let r = u32::from(r);
+        if kind == Kind::PkF32 {
+            let (lo, hi) = (cx.wave.v.read_ptr(r + (shift & 1)), cx.wave.v.read_ptr(r + (shift >> 1 & 1)));
+            return Src { lo, hi, step: 16, shift: 0 };
+        }
         let lo = cx.wave.v.read_ptr(r);
         let hi = if is_wide(kind) { cx.wave.v.read_ptr(r + 1) } else { lo };
         return Src { lo, hi, step: 16, shift };
+    }
+    if kind == Kind::PkF32 {
+        let words = match operand {
+            Operand::Scalar(n) if shift & 4 == 0 => {
+                let pair = [cx.wave.s[usize::from(n)], cx.wave.s[usize::from(n) + 1]];
+                [pair[(shift & 1) as usize], pair[(shift >> 1 & 1) as usize]]
+            }
+            other => [cx.get32(other); 2],
+        };
+        let rows = &mut cx.unit.temp.splat[slot];
+        *rows = words.map(|w| [w; 16]);
+        return Src { lo: rows[0].as_ptr(), hi: rows[1].as_ptr(), step: 0, shift: 0 };
     }
     let value = if is_wide(kind) { cx.get64(operand) } else { u64::from(cx.get32(operand)) };
     let shift = if matches!(operand, Operand::Const(_)) { 0 } else { shift };
@@ -172,12 +146,12 @@ fn prepare(cx: &mut Cx<'_, '_>, details: &Details, slot: usize, kind: Kind, src:
     if wide {
         let row = materialise(cx, src, slot, 1, 0);
         if let Some(dpp) = &dpp {
-            limit = permute(dpp, &mut row[..lanes], exec);
+            limit = dpp.permute(&mut row[..lanes], exec);
         }
     }
     let row = materialise(cx, src, slot, 0, shift);
     if let Some(dpp) = &dpp {
-        limit = permute(dpp, &mut row[..lanes], exec);
+        limit = dpp.permute(&mut row[..lanes], exec);
     }
     if let Some(sdwa) = &sdwa {
         row.iter_mut().for_each(|w| *w = select_part(*w, sdwa.sel[slot], sdwa.sext[slot]));
@@ -192,6 +166,7 @@ fn prepare(cx: &mut Cx<'_, '_>, details: &Details, slot: usize, kind: Kind, src:
     if details.flush_in {
         match kind {
             Kind::F32 => rows[0].iter_mut().for_each(|w| *w = flush32(*w)),
+            Kind::PkF32 => rows.as_flattened_mut().iter_mut().for_each(|w| *w = flush32(*w)),
             Kind::F16 => rows[0].iter_mut().for_each(|w| *w = flush16(*w)),
             Kind::PkF16 => rows[0].iter_mut().for_each(|w| *w = flush16_pair(*w)),
             Kind::F64 => {
@@ -222,27 +197,6 @@ fn prepare(cx: &mut Cx<'_, '_>, details: &Details, slot: usize, kind: Kind, src:
         }
     }
     *src = Src { lo: rows[0].as_ptr(), hi: rows[1].as_ptr(), step: 16, shift: 0 };
-    limit
-}
-
-/// Moves lanes as DPP says, in place. Returns the lanes that may be written.
-pub fn permute(dpp: &Dpp, row: &mut [u32], exec: u64) -> u64 {
-    let lanes = row.len() as u32;
-    let mut from = [0u32; LANES];
-    from[..row.len()].copy_from_slice(row);
-    let mut limit = 0u64;
-    for lane in 0..lanes {
-        let in_masks = dpp.row_mask >> (lane / 16) & 1 != 0 && dpp.bank_mask >> (lane / 4 % 4) & 1 != 0;
-        let readable = |l: u32| dpp.fetch_inactive || exec >> l & 1 != 0;
-        let source = dpp.source_lane(lane, lanes);
-        let value = match source {
-            Some(l) if readable(l) => Some(from[l as usize % LANES]),
-            _ if dpp.bound_ctrl => Some(0),
-            _ => None,
-        };
-        row[lane as usize] = value.unwrap_or(0);
-        limit |= u64::from(in_masks && value.is_some()) << lane;
-    }
     limit
 }
 
@@ -318,6 +272,12 @@ fn place_part(value: u32, old: u32, sdwa: &Sdwa) -> u32 {
 fn finish(details: &Details, kind: Kind, lo: &mut Row, hi: Option<&mut Row>) {
     match kind {
         Kind::F32 => lo.iter_mut().for_each(|w| *w = finish32(details, *w)),
+        Kind::PkF32 => {
+            lo.iter_mut().for_each(|w| *w = finish32(details, *w));
+            if let Some(hi) = hi {
+                hi.iter_mut().for_each(|w| *w = finish32(details, *w));
+            }
+        }
         Kind::F16 => lo.iter_mut().for_each(|w| *w = finish16(details, *w)),
         Kind::PkF16 => {
             lo.iter_mut().for_each(|w| *w = finish16(details, *w & 0xffff) | finish16(details, *w >> 16) << 16)
@@ -341,7 +301,7 @@ fn finish(details: &Details, kind: Kind, lo: &mut Row, hi: Option<&mut Row>) {
 
 fn finish32(details: &Details, bits: u32) -> u32 {
     let mut x = f32::from_bits(bits);
-    // Output modifiers work on flushed values and are ignored for subnormal results (manuals: OMOD).
+    // Output modifiers flush subnormal results and give no -0 (manuals: "Output modifiers").
     x = match details.omod {
         1 => x * 2.0,
         2 => x * 4.0,
@@ -349,8 +309,11 @@ fn finish32(details: &Details, bits: u32) -> u32 {
         _ => x,
     };
     let mut bits = x.to_bits();
-    if details.flush_out || (details.omod != 0) {
+    if details.flush_out || details.omod != 0 {
         bits = flush32(bits);
+    }
+    if details.omod != 0 && bits == 0x8000_0000 {
+        bits = 0;
     }
     if details.clamp {
         bits = clamp_bits(details, bits, 0x3f80_0000, 0x7f80_0000, 0x8000_0000);
@@ -367,6 +330,9 @@ fn finish64(details: &Details, mut x: f64) -> f64 {
     };
     if (details.flush_out || details.omod != 0) && x.is_subnormal() {
         x = 0f64.copysign(x);
+    }
+    if details.omod != 0 && x == 0.0 {
+        x = 0.0;
     }
     if details.clamp {
         if x.is_nan() {
@@ -393,6 +359,9 @@ fn finish16(details: &Details, bits: u32) -> u32 {
     if details.flush_out || details.omod != 0 {
         bits = flush16(bits) & 0xffff;
     }
+    if details.omod != 0 && bits == 0x8000 {
+        bits = 0;
+    }
     if details.clamp {
         bits = clamp_bits(details, bits, 0x3c00, 0x7c00, 0x8000);
     }
@@ -415,18 +384,4 @@ fn mask_result(cx: &mut Cx<'_, '_>, record: &Record, details: &Details, mask: u6
     if details.to_exec {
         cx.wave.set_exec(mask);
     }
-}
-
-/// Replaces a source by a temporary row with the sign flipped.
-pub fn negate(cx: &mut Cx<'_, '_>, src: &mut Src, slot: usize, kind: Kind) {
-    let wide = is_wide(kind);
-    if wide {
-        materialise(cx, src, slot, 1, 0).iter_mut().for_each(|w| *w ^= 1 << 31);
-    }
-    let row = materialise(cx, src, slot, 0, 0);
-    if !wide {
-        row.iter_mut().for_each(|w| *w ^= 1 << 31);
-    }
-    let rows = &cx.unit.temp.src[slot];
-    *src = Src { lo: rows[0].as_ptr(), hi: rows[1].as_ptr(), step: 16, shift: 0 };
 }

@@ -6,14 +6,19 @@ mod dual;
 mod general;
 mod modifiers;
 pub mod ops;
+mod scalar_unit;
+mod scaled;
+mod wide;
 
-use rocjitsu_isa::{Format, Implicit, Inst, Name, Op};
+use rocjitsu_isa::{Format, Implicit, Inst, Name, Op, Operand as Coded};
 use rocjitsu_lanes::kernel::{Aux, Kernel, KernelSet, Kind};
 
 use crate::lower::Lowering;
-use crate::record::{Class, Operand, Record, Step};
+use crate::record::{Class, Fast, FastSource, Operand, Record, Step};
+use crate::registers::VectorRegisters;
 use crate::target::TargetFacts;
 use crate::wave::scalar;
+use ops::float_facts;
 
 pub use modifiers::{Dpp, SourceMods, Sdwa};
 
@@ -54,32 +59,134 @@ pub struct Details {
     pub dst_shift: u32,
     /// The mask result goes to EXEC as well (`v_cmpx`).
     pub to_exec: bool,
+    /// How operands that are indexed find their register; bits 2:0 of the record's `imm` say which sources
+    /// are, bit 3 whether the destination is.
+    pub index: Index,
+}
+
+/// What M0 adds to the numbers of indexed registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Index {
+    /// VGPR indexing mode (gfx9): M0[7:0].
+    Mode,
+    /// The source, by M0.
+    Source,
+    /// The destination, by M0.
+    Dest,
+    /// Source and destination, by M0.
+    Both,
+    /// The source by M0[9:0], the destination by M0[25:16].
+    Split,
+}
+
+impl Index {
+    fn of(op: Op) -> Index {
+        match op {
+            Op::v_movrels_b32 => Index::Source,
+            Op::v_movreld_b32 => Index::Dest,
+            Op::v_movrelsd_b32 => Index::Both,
+            Op::v_movrelsd_2_b32 | Op::v_swaprel_b32 => Index::Split,
+            _ => Index::Mode,
+        }
+    }
+
+    /// What is added to sources and to the destination.
+    pub fn offsets(self, m0: u32) -> (u32, u32) {
+        match self {
+            Index::Mode => (m0 & 0xff, m0 & 0xff),
+            Index::Split => (m0 & 0x3ff, m0 >> 16 & 0x3ff),
+            Index::Source | Index::Dest | Index::Both => (m0, m0),
+        }
+    }
 }
 
 /// Lowers a vector arithmetic instruction.
 pub fn lower(inst: &Inst, pc: u64, lowering: &mut Lowering) -> Option<Record> {
-    if let Some(record) = cross::lower(inst, pc, lowering) {
+    if let Some(record) = cross::lower(inst, pc, lowering).or_else(|| wide::lower(inst, pc, lowering))
+        .or_else(|| scaled::lower(inst, pc, lowering))
+        .or_else(|| scalar_unit::lower(inst, pc, lowering)) {
         return Some(record);
     }
     if inst.op_y().is_some() {
         return dual::lower(inst, pc, lowering);
     }
     let found = ops::find(inst.op(), lowering.target)?;
-    let mut record = build(inst, pc, lowering, &found)?;
-    if found.pair {
-        record.run = general::run_pair;
-        record.step = Step::Handler;
-    }
-    Some(record)
+    build(inst, pc, lowering, &found)
 }
 
-/// Whether the row is one of a 16-bit result that leaves the other half alone on gfx9 as well
-/// (LLVM's `zeroesHigh16BitsOfDest`: the VOP3-only 16-bit instructions with op_sel).
-fn keeps_high_half_on_gfx9(op: Op) -> bool {
-    matches!(op, Op::v_mad_f16 | Op::v_mad_u16 | Op::v_mad_i16 | Op::v_fma_f16 | Op::v_div_fixup_f16 | Op::v_fma_mixlo_f16)
+/// Whether the row is one of a 16-bit result that leaves the other half alone on gfx9 as well: those that
+/// came with GCN 5 and its op_sel (CDNA4 manual, V_MAD_LEGACY_F16: "different from V_MAD_F16"; LLVM's
+/// `zeroesHigh16BitsOfDest` lists the others).
+fn keeps_high_half_on_gfx9(inst: &Inst) -> bool {
+    let name = inst.op().name();
+    let legacy = name.contains("_legacy_");
+    !legacy && inst.row().operand(Name::op_sel).is_some()
+        || matches!(inst.op(), Op::v_mac_f16 | Op::v_madak_f16 | Op::v_madmk_f16 | Op::v_fma_mixlo_f16)
+}
+
+/// A source of an instruction.
+#[derive(Clone, Copy)]
+pub(crate) struct Source {
+    /// What the code says.
+    pub coded: Coded,
+    /// The name of its modifiers, unless it is a literal that is always there.
+    pub modifiers: Option<Name>,
+    /// Its number for op_sel: 0 to 2.
+    pub number: u8,
+    /// Which of the VGPR bank bits and index enables apply to it: 0 to 2, or 3 for those of the destination.
+    /// (CDNA3 manual, "VGPR Indexing Details"; CDNA5 manual, "Waves with up to 1024 VGPRs".)
+    pub role: u8,
+}
+
+/// The sources of an instruction in the order in which assembly names them.
+pub(crate) fn sources(inst: &Inst) -> [Option<Source>; 3] {
+    let row = inst.row();
+    let mut found = [None; 3];
+    let mut count = 0;
+    let mut after_literal = false;
+    for operand in row.operands.iter().filter(|o| !o.dst) {
+        let (modifiers, number) = match operand.name {
+            Name::src0 => (Some(Name::src0_modifiers), 0),
+            Name::src1 => (Some(Name::src1_modifiers), 1),
+            Name::src2 => (Some(Name::src2_modifiers), 2),
+            Name::imm => (None, 0),
+            _ => continue,
+        };
+        let tied = row.tied.iter().any(|&(a, b)| {
+            (a, b) == (operand.name, Name::vdst) || (b, a) == (operand.name, Name::vdst)
+        });
+        let role = match operand.name {
+            // The second factor of v_madmk is the literal; what is added counts as the third source.
+            Name::src1 if after_literal => 2,
+            _ if tied => 3,
+            _ => number,
+        };
+        after_literal |= operand.name == Name::imm;
+        if let (Some(slot), Some(coded)) = (found.get_mut(count), inst.operand(operand.name)) {
+            *slot = Some(Source { coded, modifiers, number, role });
+            count += 1;
+        }
+    }
+    found
 }
 
 fn build(inst: &Inst, pc: u64, lowering: &Lowering, found: &ops::Found) -> Option<Record> {
+    let dst = match found.set.out {
+        Kind::Mask => Operand::None,
+        _ => lowering.banked(lowering.dest(inst, Name::vdst)?, 3),
+    };
+    assemble(inst, pc, lowering, found, &sources(inst), dst)
+}
+
+/// The record of a lane operation with these operands.
+fn assemble(
+    inst: &Inst,
+    pc: u64,
+    lowering: &Lowering,
+    found: &ops::Found,
+    coded: &[Option<Source>; 3],
+    dst: Operand,
+) -> Option<Record> {
     let set: &KernelSet = &found.set;
     let target = lowering.target;
     let mut record = Record::new(*inst, pc, Class::Valu, general::run);
@@ -98,53 +205,62 @@ fn build(inst: &Inst, pc: u64, lowering: &Lowering, found: &ops::Found) -> Optio
         clamp_nan: lowering.state.dx10_clamp() || !target.has_ieee_bit(),
         flush_in: false,
         flush_out: false,
-        dpp: modifiers::dpp(inst),
+        dpp: modifiers::dpp(inst, lowering.lanes()),
         sdwa: modifiers::sdwa(inst),
         keep: 0,
         dst_shift: 0,
         to_exec: false,
+        index: Index::of(inst.op()),
     };
 
     // Sources.
-    const NAMES: [(Name, Name); 3] = [
-        (Name::src0, Name::src0_modifiers),
-        (Name::src1, Name::src1_modifiers),
-        (Name::src2, Name::src2_modifiers),
-    ];
-    let order = found.order;
+    let enabled = match details.index {
+        Index::Mode => lowering.state.indexed(),
+        Index::Both | Index::Split => 0b1001,
+        Index::Source => 1,
+        Index::Dest => 8,
+    };
     let mut slot = 0;
-    for &kind in set.inputs {
-        if kind == Kind::Mask {
-            continue;
-        }
-        let (name, mods) = NAMES[usize::from(order[slot])];
-        let coded = inst.operand(name).or_else(|| match name {
-            Name::src1 => inst.operand(Name::imm),
-            _ => None,
-        });
-        let coded = match coded {
-            Some(c) => c,
-            // v_madmk and its kin: src0, literal, src1.
-            None => inst.operand(Name::imm)?,
+    for &kind in set.inputs.iter().filter(|k| !matches!(k, Kind::Mask | Kind::Lane)) {
+        // What accumulates without naming its third source takes the destination.
+        let source = match coded[slot] {
+            Some(source) => source,
+            None if slot == 2 => {
+                Source { coded: inst.operand(Name::vdst)?, modifiers: None, number: 2, role: 3 }
+            }
+            None => return None,
         };
-        let operand = lowering.banked(lowering.resolve_source(coded), u32::from(order[slot]));
+        let value = match source.coded {
+            Coded::Const(k) if kind == Kind::Mixed => {
+                Coded::Const(float_facts::mixed_constant(inst, source.modifiers, k))
+            }
+            Coded::Literal(k) if kind == Kind::B64 => Coded::Literal(widened_literal(inst, k)),
+            Coded::Literal(k) | Coded::Const(k) if modifiers::takes_high_half(inst, &source, kind) => {
+                // Constants are 32 bits wide here: integers with their sign, floats with zero above
+                // (RDNA3 manual, "Common Instruction Fields").
+                let negative = matches!(source.coded, Coded::Const(_)) && k >= 0xfff0;
+                Coded::Const(if negative { 0xffff } else { k >> 16 })
+            }
+            other => other,
+        };
+        let operand = lowering.banked(lowering.resolve_source(value), u32::from(source.role));
         details.inputs[slot] = Some(kind);
-        details.source[slot] = modifiers::source(inst, mods, usize::from(order[slot]), kind, coded, &operand);
+        details.source[slot] = modifiers::source(inst, &source, kind, &operand);
         record.src[slot] = operand;
+        record.imm |= i64::from(enabled >> source.role & 1) << slot;
         slot += 1;
     }
+    record.imm |= i64::from(enabled & 8);
     if details.takes_mask {
         // The mask is the operand behind the others where the encoding has one, VCC otherwise.
-        record.mask = match inst.operand(found.mask_name.unwrap_or(Name::src2)) {
-            Some(m) if slot < 3 => lowering.resolve_source(m),
-            _ => Operand::Scalar(scalar::VCC as u8),
+        record.mask = match coded.get(slot).copied().flatten() {
+            Some(m) => lowering.resolve_source(m.coded),
+            None => Operand::Scalar(scalar::VCC as u8),
         };
     }
 
     // Results.
-    if set.out != Kind::Mask {
-        record.dst = lowering.banked(lowering.dest(inst, Name::vdst)?, 3);
-    }
+    record.dst = dst;
     if set.gives_mask {
         let writes = |i| inst.row().implicit_writes().any(|w| w == i);
         record.dst2 = match lowering.dest(inst, Name::sdst) {
@@ -156,11 +272,12 @@ fn build(inst: &Inst, pc: u64, lowering: &Lowering, found: &ops::Found) -> Optio
     }
     if matches!(set.out, Kind::B16 | Kind::F16 | Kind::Bf16) {
         let high = match inst.operand(Name::vdst) {
-            Some(rocjitsu_isa::Operand::Vgpr16 { high, .. }) => high,
+            Some(Coded::Vgpr16 { high, .. }) => high,
+            _ if matches!(inst.op(), Op::v_fma_mixhi_f16 | Op::v_fma_mixhi_bf16) => true,
             _ => inst.field(Name::src0_modifiers).unwrap_or(0) & 8 != 0 && !matches!(inst.format(), Format::VOP3P),
         };
         details.dst_shift = if high { 16 } else { 0 };
-        let keeps = high || target.keeps_high_half() || keeps_high_half_on_gfx9(inst.op());
+        let keeps = high || target.keeps_high_half() || keeps_high_half_on_gfx9(inst);
         details.keep = match (keeps, high) {
             (false, _) => 0,
             (true, false) => 0xffff_0000,
@@ -170,18 +287,31 @@ fn build(inst: &Inst, pc: u64, lowering: &Lowering, found: &ops::Found) -> Optio
 
     // Modes and modifiers of the result.
     let clamp = inst.field(Name::clamp).unwrap_or(0) != 0;
-    let float_out = matches!(set.out, Kind::F32 | Kind::F64 | Kind::F16 | Kind::Bf16 | Kind::PkF16 | Kind::PkBf16);
+    let float_out = matches!(
+        set.out,
+        Kind::F32 | Kind::F64 | Kind::F16 | Kind::Bf16 | Kind::PkF16 | Kind::PkBf16 | Kind::PkF32
+    );
     details.clamp = clamp && float_out && !found.clamps_itself;
-    let mut aux = lowering.state.0 & 0x7ff | found.immediate << 16;
+    let immediate = inst.field(Name::bitop3).unwrap_or_else(|| float_facts::immediate(inst, found.immediate));
+    let mut aux = lowering.state.0 & 0x7ff | immediate << 16;
     if clamp {
         aux |= Aux::CLAMP;
     }
     record.aux = Aux(aux);
-    record.imm = i64::from(lowering.state.indexed());
     flushing(&mut details, lowering);
+    // The last step of a division keeps subnormal sources whatever MODE says (V_DIV_FMAS_F32).
+    if matches!(inst.op(), Op::v_div_fmas_f32 | Op::v_div_fmas_f64) {
+        details.flush_in = false;
+        record.aux.0 |= Aux::F32_SOURCES;
+    }
+    // Manuals, "Output modifiers": ignored in IEEE mode and where subnormal results are kept; gfx12 applies them
+    // always (and flushes).
+    if target.generation() < 12 && (lowering.state.ieee() || !details.flush_out) {
+        details.omod = 0;
+    }
     details.finish = details.clamp
         || (details.omod != 0 && float_out)
-        || details.flush_out
+        || (details.flush_out && !details.out.flushes_in_kernel())
         || details.sdwa.as_ref().is_some_and(|s| s.selects_result());
     details.prepare = details.flush_in
         || details.dpp.is_some()
@@ -189,37 +319,91 @@ fn build(inst: &Inst, pc: u64, lowering: &Lowering, found: &ops::Found) -> Optio
         || details.source.iter().any(|s| s.changes());
 
     let mut kernel: Kernel = set.get(lowering.backend);
-    if lowering.state.float_mode() & 0xf != 0 {
-        if let Some(modal) = set.modal {
-            kernel = modal;
-        }
+    if (lowering.state.float_mode() & 0xf != 0 || record.aux.fp16_ovfl())
+        && let Some(modal) = set.modal
+    {
+        kernel = modal;
     }
     record.kernel = kernel;
-    let words = |k: &Kind| matches!(k, Kind::B32 | Kind::F32 | Kind::PkB16 | Kind::PkF16 | Kind::PkBf16);
-    let simple = !details.prepare
-        && !details.finish
-        && !details.takes_mask
-        && !details.gives_mask
-        && words(&details.out)
-        && details.inputs.iter().flatten().all(words)
-        && lowering.state.indexed() == 0
-        && matches!(record.dst, Operand::Vector(_));
-    if simple {
-        record.step = Step::Fast;
+    let plain = !details.prepare && !details.finish && !details.to_exec && record.imm == 0;
+    if plain && let Some((fast, step)) = fast_operands(&record, &details, slot, lowering.lanes()) {
+        record.fast = fast;
+        record.step = step;
     }
     record.valu = Some(Box::new(details));
     Some(record)
+}
+
+/// A 32-bit literal as a 64-bit operation takes it: signed operations extend its sign (manuals, "Literal constants").
+fn widened_literal(inst: &Inst, literal: u64) -> u64 {
+    let in_code = 8 * inst.len() - usize::from(inst.row().bits);
+    if in_code == 32 && inst.op().name().contains("_i64") {
+        literal as u32 as i32 as i64 as u64
+    } else {
+        literal
+    }
 }
 
 /// Which subnormals the MODE register flushes, for the operation's float type.
 fn flushing(details: &mut Details, lowering: &Lowering) {
     let denorm = lowering.state.float_mode() >> 4;
     let bits = |kind: Kind| match kind {
-        Kind::F32 => Some(denorm & 3),
+        Kind::F32 | Kind::PkF32 => Some(denorm & 3),
         Kind::F64 | Kind::F16 | Kind::PkF16 => Some(denorm >> 2 & 3),
         _ => None,
     };
     // FP_DENORM: bit 0 allows subnormal sources, bit 1 subnormal results.
-    details.flush_in = details.inputs.iter().flatten().any(|&k| bits(k).is_some_and(|b| b & 1 == 0));
+    let outside = |&&k: &&Kind| !k.flushes_in_kernel();
+    details.flush_in =
+        details.inputs.iter().flatten().filter(outside).any(|&k| bits(k).is_some_and(|b| b & 1 == 0));
     details.flush_out = bits(details.out).is_some_and(|b| b & 2 == 0);
+}
+
+/// The operands of an operation without modifiers for the run loop, unless one of them has to be computed.
+fn fast_operands(record: &Record, details: &Details, count: usize, lanes: u32) -> Option<(Fast, Step)> {
+    let narrow = |k: Kind| {
+        matches!(k, Kind::B32 | Kind::F32 | Kind::PkB16 | Kind::PkF16 | Kind::PkBf16 | Kind::Mixed)
+    };
+    let wide = |k: Kind| matches!(k, Kind::B64 | Kind::F64);
+    let mut fast = Fast { count: count as u8, mask_out: Fast::NO_MASK, ..Fast::default() };
+    let mut any_wide = false;
+    for (slot, &operand) in record.src[..count].iter().enumerate() {
+        let kind = details.inputs[slot]?;
+        if !narrow(kind) && !wide(kind) {
+            return None;
+        }
+        any_wide |= wide(kind);
+        let part = |high: bool| match operand {
+            Operand::Vector(r) => {
+                Some(FastSource::Vector(VectorRegisters::slot(lanes, u32::from(r) + u32::from(high))))
+            }
+            Operand::Scalar(n) => Some(FastSource::Scalar(n + u8::from(high))),
+            Operand::Const(k) => Some(FastSource::Const(if high { (k >> 32) as u32 } else { k as u32 })),
+            Operand::Special(_) | Operand::None => None,
+        };
+        fast.src[slot] = part(false)?;
+        fast.hi[slot] = part(wide(kind))?;
+    }
+    if details.out != Kind::Mask {
+        if !narrow(details.out) && !wide(details.out) {
+            return None;
+        }
+        any_wide |= wide(details.out);
+        let first = record.dst.vector()?;
+        fast.has_dst = true;
+        fast.dst = VectorRegisters::slot(lanes, first);
+        fast.dst_hi = VectorRegisters::slot(lanes, first + u32::from(wide(details.out)));
+    }
+    if details.takes_mask {
+        fast.mask = record.mask.scalar()? as u8;
+    }
+    if details.gives_mask {
+        fast.mask_out = record.dst2.scalar()? as u8;
+    }
+    let step = match (any_wide, details.takes_mask || details.gives_mask || !fast.has_dst) {
+        (true, _) => Step::FastWide,
+        (false, true) => Step::FastMask,
+        (false, false) => Step::Fast,
+    };
+    Some((fast, step))
 }

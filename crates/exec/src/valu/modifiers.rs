@@ -1,7 +1,7 @@
 //! Modifiers of lane operations: negation, absolute value, halves, DPP, SDWA.
 //! Read from the instruction once; applied by `general`.
 
-use rocjitsu_isa::{Format, Inst, Name};
+use rocjitsu_isa::{Format, Inst, Name, Op};
 use rocjitsu_lanes::kernel::Kind;
 
 use crate::record::Operand;
@@ -15,7 +15,9 @@ pub struct SourceMods {
     pub abs: bool,
     /// Negate the high half of a packed source, or the high element of a packed f32 pair.
     pub neg_hi: bool,
-    /// Right shift that brings a 16-bit source into the low half: 0 or 16.
+    /// Right shift that brings a 16-bit source into the low half: 0 or 16. Of a packed f32 source bits 0 and 1
+    /// say which register of the pair the low and the high element take; bit 2, that a scalar register serves
+    /// both.
     pub shift: u32,
     /// Packed: which half (or register) the low result takes.
     pub low_from_high: bool,
@@ -32,20 +34,23 @@ impl SourceMods {
     }
 }
 
-/// Reads the modifiers of source `index` of the instruction.
-pub fn source(
-    inst: &Inst,
-    name: Name,
-    index: usize,
-    kind: Kind,
-    coded: rocjitsu_isa::Operand,
-    operand: &Operand,
-) -> SourceMods {
-    let bits = inst.field(name).unwrap_or(0);
+/// Reads the modifiers of a source.
+pub(super) fn source(inst: &Inst, source: &super::Source, kind: Kind, operand: &Operand) -> SourceMods {
+    let field = source.modifiers.and_then(|name| inst.field(name));
+    let bits = field.unwrap_or(0);
     let packed = matches!(kind, Kind::PkB16 | Kind::PkF16 | Kind::PkBf16);
     let is_packed_format =
         matches!(inst.format(), Format::VOP3P | Format::VOP3P_DPP16 | Format::VOP3P_DPP8);
     let mut mods = SourceMods { packed, ..SourceMods::default() };
+    match kind {
+        // The operation itself applies them.
+        Kind::Mixed => return mods,
+        Kind::PkF32 => {
+            mods.shift = super::float_facts::pair_registers(inst, bits);
+            return mods;
+        }
+        _ => {}
+    }
     if packed && is_packed_format {
         mods.neg = bits & 1 != 0;
         mods.neg_hi = bits & 2 != 0;
@@ -54,40 +59,50 @@ pub fn source(
         return mods;
     }
     let float = matches!(kind, Kind::F32 | Kind::F64 | Kind::F16 | Kind::Bf16 | Kind::PkF16 | Kind::PkBf16);
-    // v_cndmask has float modifiers although it moves bits.
-    let float = float || (inst.row().operand(name).is_some_and(|o| o.ty.kind == rocjitsu_isa::Kind::FloatMods));
-    if float {
+    if float || moves_floats(inst.op(), source.number) {
         mods.neg = bits & 1 != 0;
-        mods.abs = bits & 2 != 0;
+        // In a packed instruction the bit negates a high half, which this source does not have.
+        mods.abs = bits & 2 != 0 && !is_packed_format;
     }
-    let half = matches!(kind, Kind::B16 | Kind::F16 | Kind::Bf16);
-    if half {
-        let high = match coded {
-            rocjitsu_isa::Operand::Vgpr16 { high, .. } => high,
-            _ => {
-                inst.field(name).map_or_else(
-                    || inst.field(Name::op_sel).unwrap_or(0) >> index & 1 != 0,
-                    |b| b & 4 != 0,
-                )
-            }
-        };
-        if high && !matches!(operand, Operand::Const(_)) {
-            mods.shift = 16;
-        }
+    if takes_high_half(inst, source, kind) && !matches!(operand, Operand::Const(_)) {
+        mods.shift = 16;
     }
     mods
+}
+
+/// Whether a 16-bit source is the upper half of its register.
+pub(super) fn takes_high_half(inst: &Inst, source: &super::Source, kind: Kind) -> bool {
+    if !matches!(kind, Kind::B16 | Kind::F16 | Kind::Bf16) {
+        return false;
+    }
+    if let rocjitsu_isa::Operand::Vgpr16 { high, .. } = source.coded {
+        return high;
+    }
+    match source.modifiers.and_then(|name| inst.field(name)) {
+        Some(bits) => bits & 4 != 0,
+        None => source.modifiers.is_some() && inst.field(Name::op_sel).unwrap_or(0) >> source.number & 1 != 0,
+    }
+}
+
+/// Whether a source takes neg and abs although the operation moves or tests bits. (The tables give 16-bit integer
+/// operands the same type of modifiers; the hardware has none for them.)
+fn moves_floats(op: Op, number: u8) -> bool {
+    match op {
+        Op::v_cndmask_b32 | Op::v_cndmask_b16 | Op::v_pack_b32_f16 => true,
+        _ => number == 0 && op.name().contains("_class_"),
+    }
 }
 
 /// Data parallel primitives: where each lane of source 0 comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dpp {
-    /// The pattern.
-    pub pattern: DppPattern,
-    /// Rows of 16 lanes that are written.
-    pub row_mask: u8,
-    /// Banks of 4 lanes in each row that are written.
-    pub bank_mask: u8,
-    /// A source lane outside the row (or disabled) gives zero instead of leaving the lane unwritten.
+    /// The lane that each lane reads.
+    pub from: [u8; 64],
+    /// Lanes whose source the pattern reaches.
+    pub in_range: u64,
+    /// Lanes that the row and bank masks let through.
+    pub written: u64,
+    /// A source lane out of range (or disabled) gives zero instead of leaving the lane unwritten.
     pub bound_ctrl: bool,
     /// Disabled lanes are read all the same.
     pub fetch_inactive: bool,
@@ -102,35 +117,57 @@ pub enum DppPattern {
     Dpp8(u32),
 }
 
-/// The DPP fields of an instruction, if it has them.
-pub fn dpp(inst: &Inst) -> Option<Dpp> {
-    if let Some(selectors) = inst.field(Name::dpp8) {
-        return Some(Dpp {
-            pattern: DppPattern::Dpp8(selectors),
-            row_mask: 0xf,
-            bank_mask: 0xf,
-            // A disabled lane of a DPP8 source gives zero unless FI is set.
-            bound_ctrl: true,
-            fetch_inactive: inst.field(Name::fi) == Some(0xea),
-        });
+/// The DPP fields of an instruction, if it has them, for a wave of `lanes`.
+///
+/// Manuals, "DPP16" and "DPP8": a source lane that is out of range or disabled (and not fetched all the same)
+/// gives zero under BC = 1 and leaves the lane unwritten under BC = 0; DPP8 has BC = 1. The targets that have
+/// no FI bit behave as with FI = 0.
+pub fn dpp(inst: &Inst, lanes: u32) -> Option<Dpp> {
+    let (pattern, row_mask, bank_mask, bound_ctrl, fetch_inactive) = match inst.field(Name::dpp8) {
+        Some(selectors) => (DppPattern::Dpp8(selectors), 0xf, 0xf, true, inst.field(Name::fi) == Some(0xea)),
+        None => (
+            DppPattern::Ctrl(inst.field(Name::dpp_ctrl)? as u16),
+            inst.field(Name::row_mask).unwrap_or(0xf),
+            inst.field(Name::bank_mask).unwrap_or(0xf),
+            inst.field(Name::bound_ctrl).unwrap_or(0) != 0,
+            inst.field(Name::fi).unwrap_or(0) != 0,
+        ),
+    };
+    let mut dpp = Dpp { from: [0; 64], in_range: 0, written: 0, bound_ctrl, fetch_inactive };
+    for lane in 0..lanes {
+        if let Some(from) = pattern.source_lane(lane, lanes).filter(|&l| l < lanes) {
+            dpp.from[lane as usize] = from as u8;
+            dpp.in_range |= 1 << lane;
+        }
+        dpp.written |= u64::from(row_mask >> (lane / 16) & bank_mask >> (lane / 4 % 4) & 1) << lane;
     }
-    Some(Dpp {
-        pattern: DppPattern::Ctrl(inst.field(Name::dpp_ctrl)? as u16),
-        row_mask: inst.field(Name::row_mask).unwrap_or(0xf) as u8,
-        bank_mask: inst.field(Name::bank_mask).unwrap_or(0xf) as u8,
-        bound_ctrl: inst.field(Name::bound_ctrl).unwrap_or(0) != 0,
-        fetch_inactive: inst.field(Name::fi).unwrap_or(0) != 0,
-    })
+    Some(dpp)
 }
 
 impl Dpp {
+    /// Moves lanes, in place. Returns the lanes that may be written.
+    pub fn permute(&self, row: &mut [u32], exec: u64) -> u64 {
+        let old: [u32; 64] = std::array::from_fn(|lane| row.get(lane).copied().unwrap_or(0));
+        let mut active = 0;
+        for (lane, from) in self.from.iter().enumerate() {
+            active |= (exec >> (from & 63) & 1) << lane;
+        }
+        let valid = self.in_range & if self.fetch_inactive { u64::MAX } else { active };
+        for (lane, word) in row.iter_mut().enumerate() {
+            *word = if valid >> lane & 1 != 0 { old[usize::from(self.from[lane]) & 63] } else { 0 };
+        }
+        self.written & if self.bound_ctrl { u64::MAX } else { valid }
+    }
+}
+
+impl DppPattern {
     /// Lane that lane `lane` of a wave of `lanes` reads, or `None` if it lies outside what the pattern
     /// reaches. Manuals: "DPP_CTRL values".
     pub fn source_lane(&self, lane: u32, lanes: u32) -> Option<u32> {
         let row = lane & !15;
         let at = lane & 15;
-        let in_row = |l: i32| (0..16).contains(&l).then_some(row + l as u32);
-        let ctrl = match self.pattern {
+        let in_row = |l: i32| (0..16).contains(&l).then(|| row + l as u32);
+        let ctrl = match *self {
             DppPattern::Dpp8(selectors) => return Some(lane & !7 | selectors >> (3 * (lane & 7)) & 7),
             DppPattern::Ctrl(ctrl) => u32::from(ctrl),
         };
@@ -189,7 +226,7 @@ pub fn sdwa(inst: &Inst) -> Option<Sdwa> {
     let sel0 = inst.field(Name::src0_sel)?;
     let sext = |name| {
         inst.row().operand(name).is_some_and(|o| o.ty.kind == rocjitsu_isa::Kind::IntMods)
-            && inst.field(name).unwrap_or(0) & 1 != 0
+            && inst.field(name).unwrap_or(0) != 0
     };
     Some(Sdwa {
         sel: [sel0 as u8, inst.field(Name::src1_sel).unwrap_or(6) as u8],

@@ -2,6 +2,8 @@
 //! Each test binary uses its own part of it.
 #![allow(dead_code)]
 
+pub mod asm;
+
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::PathBuf;
@@ -10,8 +12,7 @@ use rocjitsu_exec::error::Fault;
 use rocjitsu_exec::lower::{Lowering, State, lower};
 use rocjitsu_exec::memory::{AddressSpace, Extent, FaultKind, MemoryPort};
 use rocjitsu_exec::record::{Flow, Record};
-use rocjitsu_exec::registers::PagePool;
-use rocjitsu_exec::wave::{Barrier, Cx, Group, Temp, Unit, Wave};
+use rocjitsu_exec::wave::{Barrier, Cx, Group, Unit, Wave};
 use rocjitsu_isa::{Target, decode};
 use rocjitsu_lanes::Backend;
 use serde::Deserialize;
@@ -95,14 +96,7 @@ impl<'a> Bench<'a> {
             gds: Vec::new(),
         };
         group.barriers[0].members = 1;
-        let unit = Unit {
-            pool: PagePool::default(),
-            memory: MemoryPort::new(memory),
-            backend,
-            target,
-            temp: Temp::new(),
-            fault: None,
-        };
+        let unit = Unit::new(MemoryPort::new(memory), backend, target);
         Bench { wave, group, unit }
     }
 
@@ -131,6 +125,11 @@ impl<'a> Bench<'a> {
         let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
         let flow = self.step(&bytes, 0x1000).unwrap();
         assert!(matches!(flow, Flow::Next | Flow::Jump), "{words:x?}: {flow:?} {:?}", self.fault());
+    }
+
+    /// Executes one instruction given as bytes, and expects it to go on.
+    pub fn next(&mut self, bytes: &[u8]) {
+        assert_eq!(self.step(bytes, 0x1000), Ok(Flow::Next), "{bytes:x?}: {:?}", self.fault());
     }
 
     /// Executes instructions in a row, without branches. Returns how many were executed and the last flow.

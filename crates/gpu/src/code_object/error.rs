@@ -9,6 +9,8 @@ use crate::memory::MemoryError;
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum CodeObjectError {
+    #[error("offload bundle: {0}")]
+    Bundle(String),
     #[error("ELF header: {0}")]
     Header(String),
     #[error("program header {index}: {reason}")]

@@ -1,6 +1,7 @@
 //! AMDGPU HSA code objects, versions 4 to 6: what kernels a file has and how to load it.
 //! No input panics; an error names the part of the file that is at fault.
 
+pub mod bundle;
 mod descriptor;
 mod elf;
 mod error;

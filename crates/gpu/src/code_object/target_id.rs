@@ -365,16 +365,21 @@ mod tests {
             "{refused}"
         );
         let gfx1200 = Machine::from_flags(0x48).unwrap();
+        assert_eq!(gfx1200.target(None).unwrap(), Target::Gfx1201);
+        let gfx940 = Machine::from_flags(0x40).unwrap();
+        let hint = gfx940.target(None).unwrap_err().to_string();
         assert!(
-            gfx1200
+            hint.contains("gfx940") && hint.contains("run as `gfx942`"),
+            "{hint}"
+        );
+        assert_eq!(gfx940.target(Some(Target::Gfx942)).unwrap(), Target::Gfx942);
+        let gfx906 = Machine::from_flags(0x2f).unwrap();
+        assert!(
+            gfx906
                 .target(None)
                 .unwrap_err()
                 .to_string()
-                .contains("run as `gfx1201`")
-        );
-        assert_eq!(
-            gfx1200.target(Some(Target::Gfx1201)).unwrap(),
-            Target::Gfx1201
+                .contains("gfx906, which is not executed")
         );
     }
 }

@@ -15,6 +15,14 @@ pub struct Vector {
     pub flag: char,
 }
 
+impl Vector {
+    /// The bytes as they stand in the file.
+    #[allow(dead_code)]
+    pub fn hex(&self) -> String {
+        self.bytes.iter().map(|b| format!("{b:02x}")).collect()
+    }
+}
+
 pub fn read(name: &str) -> String {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
         .join("../../data/isa")

@@ -269,8 +269,14 @@ impl Format {
         };
         let below = if exp < 1 { 1 - exp } else { 0 };
         let shift = (23 - self.man_bits as i32 + below) as u32;
-        // From 26 discarded bits on the result only depends on "not zero".
-        let shift = if shift > 26 { 26 } else { shift };
+        // From 26 discarded bits on an ordinary rounding only depends on "not zero"; a stochastic one
+        // goes up with a probability that a shorter significand still expresses.
+        let excess = shift.saturating_sub(31);
+        let excess = if excess > 24 { 24 } else { excess };
+        let stochastic = matches!(discard, Discard::Stochastic(_));
+        let nonzero = sig != 0;
+        let sig = if stochastic { sig >> excess } else { sig };
+        let shift = if shift > 31 { 31 } else { shift };
         let odd = sig >> shift & 1;
         let mask = (1u32 << shift) - 1;
         let add = match discard {
@@ -297,7 +303,7 @@ impl Format {
         // Far above every format here: keep the shift below from wrapping.
         let base = if base > 1023 { 1023 } else { base };
         let mag = kept + (base << self.man_bits);
-        let mag = if sig == 0 { 0 } else { mag };
+        let mag = if nonzero { mag } else { 0 };
         let max = self.max_finite();
         let infinity = (((1u32 << self.exp_bits) - 1) << self.man_bits) & self.magnitude_mask();
         let beyond = match self.top {

@@ -44,14 +44,37 @@ pub const fn f32_to_f64(x: u32) -> u64 {
 #[inline(always)]
 #[must_use]
 pub const fn f32_to_f16(x: f32) -> u16 {
-    format::F16.encode(x.to_bits(), Rounding::NearestEven, Overflow::IEEE) as u16
+    let bits = x.to_bits();
+    let abs = bits & 0x7fff_ffff;
+    let sign = bits >> 16 & 0x8000;
+    // Rebias the exponent and round in one addition; a carry moves into the exponent.
+    let normal = abs.wrapping_add(0xc800_0fff + (abs >> 13 & 1)) >> 13;
+    // Below 2^-14 an addition of 1/2 shifts the value to the right place and rounds it.
+    let denormal = (f32::from_bits(abs) + 0.5)
+        .to_bits()
+        .wrapping_sub(0x3f00_0000);
+    let r = if abs < 0x3880_0000 { denormal } else { normal };
+    let r = if abs >= 0x477f_f000 { 0x7c00 } else { r };
+    let nan = 0x7e00 | abs >> 13 & 0x03ff;
+    (if abs > 0x7f80_0000 {
+        nan | sign
+    } else {
+        r | sign
+    }) as u16
 }
 
 /// f32 to f16 bits in any direction; `clamp`: finite overflow gives ±65504 (MODE.FP16_OVFL).
 #[inline(always)]
 #[must_use]
 pub const fn f32_to_f16_round(x: f32, rounding: Rounding, clamp: bool) -> u16 {
-    format::F16.encode(x.to_bits(), rounding, Overflow::finite(clamp)) as u16
+    match rounding {
+        Rounding::NearestEven => {
+            let r = f32_to_f16(x);
+            let overflowed = r & 0x7fff == 0x7c00 && x.to_bits() & 0x7fff_ffff != 0x7f80_0000;
+            if clamp && overflowed { r - 1 } else { r }
+        }
+        r => format::F16.encode(x.to_bits(), r, Overflow::finite(clamp)) as u16,
+    }
 }
 
 /// f32 to bf16 bits, to nearest even. NaNs become quiet, sign and top payload bits stay.

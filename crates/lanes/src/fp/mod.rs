@@ -4,7 +4,7 @@
 //! | module | what |
 //! | --- | --- |
 //! | [`mode`] | [`Rounding`], [`Mode`] (the decoded MODE register), denormal flushing |
-//! | [`format`] | [`Format`]: description of a float format, generic `decode` and `encode` |
+//! | [`mod@format`] | [`Format`]: description of a float format, generic `decode` and `encode` |
 //! | [`half`] | f16 and bf16: conversions, single-rounding arithmetic that vectorises |
 //! | [`small`] | fp8, bf8 (OCP and FNUZ), fp6, bf6, fp4, E8M0, E5M3; stochastic rounding; scaled conversions |
 //! | [`nan`] | classification, quieting, which NaN a result carries |

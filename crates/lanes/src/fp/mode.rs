@@ -57,15 +57,19 @@ pub struct Mode {
 }
 
 impl Default for Mode {
-    /// What the ROCm ABI starts a kernel with: nearest even, all denormals, DX10_CLAMP, IEEE.
+    /// [`Mode::PLAIN`].
+    #[inline(always)]
     fn default() -> Self {
-        Self::from_bits(0x3f0)
+        Self::PLAIN
     }
 }
 
 impl Mode {
+    /// What the ROCm ABI starts a kernel with: nearest even, all denormals, DX10_CLAMP, IEEE.
+    pub const PLAIN: Self = Self::from_bits(0x3f0);
+
     /// Decodes MODE of gfx9 to gfx11.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub const fn from_bits(bits: u32) -> Self {
         Self {
@@ -83,10 +87,24 @@ impl Mode {
 
     /// Decodes MODE of gfx12, where DX10_CLAMP and IEEE behaviour is fixed to one
     /// (RDNA4 manual section 7.2.3: "any NaN result is clamped to zero", "quiet SNaNs").
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub const fn from_bits_gfx12(bits: u32) -> Self {
         Self::from_bits(bits | 0x300)
+    }
+
+    /// This mode with both rounding fields replaced by the constant "nearest even".
+    ///
+    /// A vector loop tests the direction once, outside, and runs on this: the compiler then drops
+    /// the calls for directed rounding, which would keep it from vectorising.
+    #[inline(always)]
+    #[must_use]
+    pub const fn nearest_even(self) -> Self {
+        Self {
+            round32: Rounding::NearestEven,
+            round16_64: Rounding::NearestEven,
+            ..self
+        }
     }
 
     /// True when f32 operations need neither flushing nor directed rounding.

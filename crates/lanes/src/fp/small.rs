@@ -51,16 +51,12 @@ pub const fn f32_to_fp8(x: u32, to: Format, fp16_ovfl: bool) -> u8 {
 /// The top bits of `random` (20 for E4M3, 21 for E5M2: S1\[31:12\], S1\[31:11\]) are added to the
 /// f32 mantissa and the sum is truncated ("add a random value and then truncate", CDNA3 7.2).
 /// The carry goes into the exponent: the pseudocode's "wrap around" would halve values, and its
-/// second rounding to nearest would bias them. The addition has the alignment of a normal result
-/// even where the result is denormal.
+/// second rounding to nearest would bias them. Where the result is denormal, correspondingly more
+/// bits are discarded and added.
 #[inline(always)]
 #[must_use]
 pub const fn f32_to_fp8_sr(x: u32, random: u32, to: Format, fp16_ovfl: bool) -> u8 {
-    let finite = x & 0x7f80_0000 != 0x7f80_0000;
-    let add = random >> (9 + to.man_bits);
-    let sum = if finite { x.wrapping_add(add) } else { x };
-    let code = to.encode_scaled(sum, 0, Discard::Stochastic(0), Overflow::both(fp16_ovfl));
-    code as u8
+    to.encode_scaled(x, 0, Discard::Stochastic(random), Overflow::both(fp16_ovfl)) as u8
 }
 
 /// f32 bits to f16 by stochastic rounding (V_CVT_SR_F16_F32): the top 13 bits of `random` are added
@@ -89,6 +85,31 @@ pub const fn e8m0_to_f32(code: u8) -> f32 {
         (code as u32) << 23
     };
     f32::from_bits(if code == 0xff { 0x7fc0_0000 } else { bits })
+}
+
+/// Format of a block scale (gfx1250 WMMA), numbered as in the instruction's scale format field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum ScaleFormat {
+    /// Power of two.
+    E8m0 = 0,
+    /// Unsigned, five exponent and three mantissa bits, bias 15.
+    E5m3 = 1,
+    /// Unsigned, four exponent and three mantissa bits, bias 7; bit 7 is ignored.
+    E4m3 = 2,
+}
+
+impl ScaleFormat {
+    /// The scale `code` as f32, exact; NaN codes give a quiet NaN (CDNA5 manual 7.12.6).
+    #[inline(always)]
+    #[must_use]
+    pub const fn decode(self, code: u8) -> f32 {
+        match self {
+            Self::E8m0 => e8m0_to_f32(code),
+            Self::E5m3 => format::E5M3.decode(code as u32),
+            Self::E4m3 => format::FP8.decode(code as u32 & 0x7f),
+        }
+    }
 }
 
 /// The E8M0 scale in an f32 operand of V_CVT_SCALEF32_*: its exponent field.
@@ -233,6 +254,16 @@ mod tests {
         assert_eq!(f32_to_bf16_sr(0x3f80_4000, 0xc000_0000, false), 0x3f81);
         assert_eq!(f32_to_bf16_sr(0x3f80_4000, 0xbfff_0000, false), 0x3f80);
         assert_eq!(f32_to_f16_sr(0x3f80_1000, 0x8000_0000, false), 0x3c01);
+        // Near the largest finite value the random number decides about NaN.
+        assert_eq!(f32_to_fp8_sr(449f32.to_bits(), 0, FP8, false), 0x7e);
+        assert_eq!(f32_to_fp8_sr(449f32.to_bits(), u32::MAX, FP8, false), 0x7f);
+        // A quarter and a 2^-10 of the smallest denormal, 2^-9.
+        for (x, want) in [(2f32.powi(-11), 256), (2f32.powi(-19), 1)] {
+            let ups = (0..1024u32)
+                .filter(|i| f32_to_fp8_sr(x.to_bits(), i << 22, FP8, false) == 1)
+                .count();
+            assert_eq!(ups, want);
+        }
         // A denormal fp4 result: 0.25 is half of 0.5.
         let ups = (0..1024u32).filter(|i| {
             from_f32_scale(0.25f32.to_bits(), 127, FP4, Some(i << 22), false, false) == 1
@@ -288,6 +319,20 @@ mod tests {
         assert_eq!(e8m0_to_f32(0).to_bits(), 0x0040_0000);
         assert_eq!(e8m0_to_f32(127), 1.0);
         assert!(e8m0_to_f32(0xff).is_nan());
+        // The ranges that CDNA5 7.12.6 tabulates.
+        assert_eq!(ScaleFormat::E8m0.decode(0xfe), 2f32.powi(127));
+        assert_eq!(
+            [ScaleFormat::E5m3.decode(0xfe), ScaleFormat::E5m3.decode(1)],
+            [114_688.0, 2f32.powi(-17)]
+        );
+        assert_eq!(
+            [
+                ScaleFormat::E4m3.decode(0x7e),
+                ScaleFormat::E4m3.decode(0x81)
+            ],
+            [448.0, 2f32.powi(-9)]
+        );
+        assert!(ScaleFormat::E5m3.decode(0xff).is_nan() && ScaleFormat::E4m3.decode(0x7f).is_nan());
     }
 
     #[test]

@@ -7,6 +7,11 @@ pub use crate::fp::arith::{
     mul_f64 as v_mul_f64, sub_f16 as v_sub_f16, sub_f32 as v_sub_f32, sub_f64 as v_sub_f64,
 };
 
+pub use {
+    v_fma_f16 as v_fma_legacy_f16, v_fma_f16 as v_fmac_f16, v_fma_f32 as v_fmac_f32,
+    v_fma_f64 as v_fmac_f64, v_mad_f16 as v_mac_f16, v_mad_f16 as v_mad_legacy_f16,
+};
+
 use crate::fp::half;
 use crate::fp::mode::{flush_bf16, flush32};
 use crate::fp::{Mode, arith};
@@ -155,24 +160,6 @@ pub fn v_fma_bf16(a: u16, b: u16, c: u16, mode: Mode) -> u16 {
     )
 }
 
-/// Applies a 16-bit operation to both halves of packed registers with two operands.
-#[inline(always)]
-#[must_use]
-pub fn packed2(a: u32, b: u32, f: impl Fn(u16, u16) -> u16) -> u32 {
-    let low = f(a as u16, b as u16);
-    let high = f((a >> 16) as u16, (b >> 16) as u16);
-    u32::from(high) << 16 | u32::from(low)
-}
-
-/// Applies a 16-bit operation to both halves of packed registers with three operands.
-#[inline(always)]
-#[must_use]
-pub fn packed3(a: u32, b: u32, c: u32, f: impl Fn(u16, u16, u16) -> u16) -> u32 {
-    let low = f(a as u16, b as u16, c as u16);
-    let high = f((a >> 16) as u16, (b >> 16) as u16, (c >> 16) as u16);
-    u32::from(high) << 16 | u32::from(low)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -198,16 +185,6 @@ mod tests {
         let (a, c) = (0x3c01, 0xbc02);
         assert_eq!(v_mad_f16(a, a, c, mode), 0);
         assert_eq!(v_fma_f16(a, a, c, mode), 0x0010);
-        assert_eq!(
-            packed2(0x3c00_4000, 0x3c00_3c00, |x, y| v_add_f16(x, y, mode)),
-            0x4000_4200
-        );
-        assert_eq!(
-            packed3(0x3c00_4000, 0x3c00_3c00, 0, |x, y, z| v_fma_f16(
-                x, y, z, mode
-            )),
-            0x3c00_4000
-        );
         assert_eq!(v_add_bf16(0x3f80, 0x3f80, mode), 0x4000);
         assert_eq!(v_fma_mixlo_f16(0x3f80_0000, 0x4000_0000, 0, mode), 0x4000);
     }

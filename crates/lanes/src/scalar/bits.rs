@@ -77,19 +77,16 @@ pub const fn v_alignbyte_b32(a: u32, b: u32, c: u32) -> u32 {
 #[inline(always)]
 #[must_use]
 pub const fn v_perm_b32(a: u32, b: u32, c: u32) -> u32 {
-    let data = (a as u64) << 32 | b as u64;
     let mut r = 0;
     let mut shift = 0;
     while shift < 32 {
         let sel = c >> shift & 0xff;
-        let byte = (data >> ((sel & 7) * 8)) as u32 & 0xff;
-        let odd = (sel & 3) * 2 + 1;
-        let sign = 0u32.wrapping_sub((data >> (odd * 8 + 7)) as u32 & 1) & 0xff;
-        let special = if sel >= 12 {
-            if sel == 12 { 0 } else { 0xff }
-        } else {
-            sign
-        };
+        let byte = (if sel & 4 != 0 { a } else { b }) >> ((sel & 3) * 8) & 0xff;
+        let signed = if sel & 2 != 0 { a } else { b };
+        let signed = if sel & 1 != 0 { signed } else { signed << 16 };
+        let sign = ((signed as i32) >> 31) as u32 & 0xff;
+        let special = if sel == 12 { 0 } else { 0xff };
+        let special = if sel < 12 { sign } else { special };
         r |= (if sel >= 8 { special } else { byte }) << shift;
         shift += 8;
     }

@@ -67,18 +67,51 @@ pub fn v_cvt_f16_u16(x: u16, mode: Mode) -> u16 {
     half::f32_to_f16_round(f32::from(x), mode.round16_64, mode.fp16_ovfl)
 }
 
+/// |x| truncated, 32 bits and what lies beyond lost; 0 for NaN. In integers, because the compiler's
+/// saturating conversion does not vectorise well.
+#[inline(always)]
+const fn magnitude(x: u32) -> u32 {
+    let abs = x & 0x7fff_ffff;
+    let exp = abs >> 23;
+    let sig = abs & 0x007f_ffff | 0x0080_0000;
+    let down = 150u32.saturating_sub(exp);
+    let down = if down > 31 { 31 } else { down };
+    let up = exp.saturating_sub(150);
+    let up = if up > 31 { 31 } else { up };
+    if abs > 0x7f80_0000 {
+        0
+    } else {
+        sig >> down << up
+    }
+}
+
 /// f32 to signed integer, truncated.
 #[inline(always)]
 #[must_use]
-pub fn v_cvt_i32_f32(x: u32) -> u32 {
-    f32::from_bits(x) as i32 as u32
+pub const fn v_cvt_i32_f32(x: u32) -> u32 {
+    let sign = (x as i32 >> 31) as u32;
+    let value = (magnitude(x) ^ sign).wrapping_sub(sign);
+    // From 2^31 on, infinities included.
+    let abs = x & 0x7fff_ffff;
+    let saturated = 0x7fff_ffff ^ sign;
+    if abs >= 0x4f00_0000 && abs <= 0x7f80_0000 {
+        saturated
+    } else {
+        value
+    }
 }
 
 /// f32 to unsigned integer, truncated.
 #[inline(always)]
 #[must_use]
-pub fn v_cvt_u32_f32(x: u32) -> u32 {
-    f32::from_bits(x) as u32
+pub const fn v_cvt_u32_f32(x: u32) -> u32 {
+    let abs = x & 0x7fff_ffff;
+    let value = if abs >= 0x4f80_0000 && abs <= 0x7f80_0000 {
+        u32::MAX
+    } else {
+        magnitude(x)
+    };
+    if x >> 31 != 0 { 0 } else { value }
 }
 
 /// f64 to signed integer, truncated.
@@ -109,12 +142,16 @@ pub fn v_cvt_u16_f16(x: u16) -> u16 {
     f16_to_f32(x) as u16
 }
 
-/// `floor(x + 1/2)` as a signed integer (V_CVT_RPI_I32_F32, V_CVT_NEAREST_I32_F32). The sum is
-/// exact, as "0.5ULP accuracy" demands; in f32 it would be wrong from 2^23 on and just below 1/2.
+/// `floor(x + 1/2)` as a signed integer (V_CVT_RPI_I32_F32, V_CVT_NEAREST_I32_F32), as if the sum
+/// were exact ("0.5ULP accuracy"); an f32 sum would be wrong from 2^23 on and just below 1/2.
 #[inline(always)]
 #[must_use]
 pub fn v_cvt_nearest_i32_f32(x: u32) -> u32 {
-    (f64::from(f32::from_bits(x)) + 0.5).floor() as i32 as u32
+    let value = f32::from_bits(x);
+    let floor = value.floor();
+    // Where the difference is inexact it is above 1/2 and stays so.
+    let up = if value - floor >= 0.5 { 1.0 } else { 0.0 };
+    v_cvt_i32_f32((floor + up).to_bits())
 }
 
 pub use v_cvt_nearest_i32_f32 as v_cvt_rpi_i32_f32;
@@ -123,7 +160,7 @@ pub use v_cvt_nearest_i32_f32 as v_cvt_rpi_i32_f32;
 #[inline(always)]
 #[must_use]
 pub fn v_cvt_floor_i32_f32(x: u32) -> u32 {
-    f32::from_bits(x).floor() as i32 as u32
+    v_cvt_i32_f32(f32::from_bits(x).floor().to_bits())
 }
 
 pub use v_cvt_floor_i32_f32 as v_cvt_flr_i32_f32;
@@ -232,17 +269,14 @@ pub fn v_pack_b32_f16(a: u16, b: u16) -> u32 {
 #[inline(always)]
 #[must_use]
 pub fn v_cvt_pk_i16_f32(a: u32, b: u32) -> u32 {
-    pack(
-        f32::from_bits(a) as i16 as u16,
-        f32::from_bits(b) as i16 as u16,
-    )
+    v_cvt_pk_i16_i32(v_cvt_i32_f32(a), v_cvt_i32_f32(b))
 }
 
 /// Two f32 to packed unsigned 16-bit integers, truncated.
 #[inline(always)]
 #[must_use]
 pub fn v_cvt_pk_u16_f32(a: u32, b: u32) -> u32 {
-    pack(f32::from_bits(a) as u16, f32::from_bits(b) as u16)
+    v_cvt_pk_u16_u32(v_cvt_u32_f32(a), v_cvt_u32_f32(b))
 }
 
 /// Two signed integers to packed signed 16-bit ones, saturated.
@@ -266,7 +300,7 @@ pub fn v_cvt_pk_u16_u32(a: u32, b: u32) -> u32 {
 #[must_use]
 pub fn v_cvt_pk_u8_f32(a: u32, b: u32, c: u32) -> u32 {
     let shift = b % 4 * 8;
-    c & !(0xff << shift) | u32::from(f32::from_bits(a) as u8) << shift
+    c & !(0xff << shift) | v_cvt_u32_f32(a).min(0xff) << shift
 }
 
 /// \[-1, 1\] to -32767..32767, rounded to nearest even.
@@ -391,6 +425,30 @@ mod tests {
         let mode = Mode::default();
         assert_eq!(v_cvt_f16_f32(f(100_000.0), mode), 0x7c00);
         assert_eq!(v_cvt_f16_f32(f(1.5), mode), 0x3e00);
+    }
+
+    #[test]
+    fn integer_conversions_equal_the_hosts() {
+        let mut random = crate::testing::Random(81);
+        for _ in 0..300_000 {
+            let x = random.f32();
+            let value = f32::from_bits(x);
+            assert_eq!(v_cvt_i32_f32(x), value as i32 as u32, "{value:e}");
+            assert_eq!(v_cvt_u32_f32(x), value as u32, "{value:e}");
+            assert_eq!(
+                v_cvt_nearest_i32_f32(x),
+                (f64::from(value) + 0.5).floor() as i32 as u32,
+                "{value:e}"
+            );
+            assert_eq!(
+                v_cvt_floor_i32_f32(x),
+                value.floor() as i32 as u32,
+                "{value:e}"
+            );
+            let near =
+                (value.to_bits() & 0x83ff_ffff | 0x4400_0000) & !0x3000_0000 | x & 0x3000_0000;
+            assert_eq!(v_cvt_i32_f32(near), f32::from_bits(near) as i32 as u32);
+        }
     }
 
     #[test]

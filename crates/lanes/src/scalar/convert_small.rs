@@ -87,7 +87,7 @@ pub const fn v_cvt_pk_f16_bf8(x: u16) -> u32 {
 }
 
 /// Two f32 to two bytes of `to`, first in the low byte, to nearest even
-/// (V_CVT_PK_FP8_F32, V_CVT_PK_BF8_F32; with CLAMP on gfx1250 `to` is E5M3).
+/// (V_CVT_PK_FP8_F32, V_CVT_PK_BF8_F32; with CLAMP on gfx1250 `to` is E5M3 in place of fp8, here and in the next three).
 #[inline(always)]
 #[must_use]
 pub const fn v_cvt_pk_fp8_f32(a: u32, b: u32, to: Format, fp16_ovfl: bool) -> u16 {
@@ -118,11 +118,7 @@ pub const fn v_cvt_sr_fp8_f32(x: u32, random: u32, to: Format, fp16_ovfl: bool) 
 #[inline(always)]
 #[must_use]
 pub const fn v_cvt_sr_fp8_f16(x: u16, random: u32, to: Format, fp16_ovfl: bool) -> u8 {
-    let finite = x & 0x7c00 != 0x7c00;
-    let add = (random >> (22 + to.man_bits)) as u16;
-    let sum = if finite { x.wrapping_add(add) } else { x };
-    // Without further random bits the f32 form truncates.
-    f32_to_fp8_sr(f16_to_f32(sum).to_bits(), 0, to, fp16_ovfl)
+    f32_to_fp8_sr(f16_to_f32(x).to_bits(), random, to, fp16_ovfl)
 }
 
 /// f32 to f16, stochastic (gfx950).

@@ -234,6 +234,8 @@ div_fixup!(
     "f16"
 );
 
+pub use v_div_fixup_f16 as v_div_fixup_legacy_f16;
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -89,6 +89,26 @@ pub const fn v_sub_nc_i16(a: u16, b: u16, clamp: bool) -> u16 {
     }
 }
 
+pub use {
+    v_add_nc_i16 as v_add_i16, v_add_nc_i32 as v_add_i32, v_add_nc_u16 as v_add_u16,
+    v_add_nc_u32 as v_add_u32, v_sub_nc_i16 as v_sub_i16, v_sub_nc_i32 as v_sub_i32,
+    v_sub_nc_u16 as v_sub_u16, v_sub_nc_u32 as v_sub_u32,
+};
+
+/// `a + b` in 64 bits, wrapping (gfx1250).
+#[inline(always)]
+#[must_use]
+pub const fn v_add_nc_u64(a: u64, b: u64) -> u64 {
+    a.wrapping_add(b)
+}
+
+/// `a - b` in 64 bits, wrapping (gfx1250).
+#[inline(always)]
+#[must_use]
+pub const fn v_sub_nc_u64(a: u64, b: u64) -> u64 {
+    a.wrapping_sub(b)
+}
+
 /// `a + b + carry` and the carry out (V_ADD_CO_U32 with `carry` false, V_ADDC_CO_U32,
 /// V_ADD_CO_CI_U32); with `clamp` the sum saturates.
 #[inline(always)]
@@ -149,6 +169,27 @@ pub const fn v_lshl_or_b32(a: u32, b: u32, c: u32) -> u32 {
 #[must_use]
 pub const fn v_and_or_b32(a: u32, b: u32, c: u32) -> u32 {
     a & b | c
+}
+
+/// `a | b | c`.
+#[inline(always)]
+#[must_use]
+pub const fn v_or3_b32(a: u32, b: u32, c: u32) -> u32 {
+    a | b | c
+}
+
+/// `a ^ b ^ c`.
+#[inline(always)]
+#[must_use]
+pub const fn v_xor3_b32(a: u32, b: u32, c: u32) -> u32 {
+    a ^ b ^ c
+}
+
+/// `!(a ^ b)`.
+#[inline(always)]
+#[must_use]
+pub const fn v_xnor_b32(a: u32, b: u32) -> u32 {
+    !(a ^ b)
 }
 
 /// `(a ^ b) + c`.

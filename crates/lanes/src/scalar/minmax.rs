@@ -13,11 +13,11 @@ pub struct NanRules {
 }
 
 macro_rules! float_minmax {
-    ($t:ty, $i:ty, $nan:path, $snan:path, $quiet:path, $eq:expr, $name:literal,
+    ($t:ty, $i:ty, $nan:path, $snan:path, $quiet:path, $name:literal,
      $key:ident, $min:ident, $max:ident, $min_num:ident, $max_num:ident, $minimum:ident, $maximum:ident,
      $min3:ident, $max3:ident, $med3:ident, $minmax:ident, $maxmin:ident,
      $min3_num:ident, $max3_num:ident, $med3_num:ident, $minmax_num:ident, $maxmin_num:ident,
-     $minimum3:ident, $maximum3:ident, $minimummaximum:ident, $maximumminimum:ident, $legacy:ident) => {
+     $minimum3:ident, $maximum3:ident, $minimummaximum:ident, $maximumminimum:ident, $legacy:ident, $median:ident) => {
         /// Integer with the order of the number, -0 below +0.
         #[inline(always)]
         const fn $key(x: $t) -> $i {
@@ -104,15 +104,28 @@ macro_rules! float_minmax {
             $max($max(a, b, rules), c, rules)
         }
 
+        /// Median of three values that are not NaN: the larger of the two that remain when the first
+        /// operand equal to the largest is taken away (zeros of either sign are equal).
+        #[inline(always)]
+        const fn $median(a: $t, b: $t, c: $t) -> $t {
+            let (ka, kb, kc) = ($key(a), $key(b), $key(c));
+            let ab = if ka > kb { ka } else { kb };
+            let bc = if kb > kc { kb } else { kc };
+            let ac = if ka > kc { ka } else { kc };
+            let top = if ab > kc { ab } else { kc };
+            // -0 has the key -1.
+            let (za, zb, zt) = (ka + (ka == -1) as $i, kb + (kb == -1) as $i, top + (top == -1) as $i);
+            let r = if zt == zb { ac } else { ab };
+            let r = if zt == za { bc } else { r };
+            $key(r as $t) as $t
+        }
+
         #[doc = concat!("Median of three ", $name, " values; with a NaN among them, min3.")]
         #[inline(always)]
         #[must_use]
-        pub fn $med3(a: $t, b: $t, c: $t, rules: NanRules) -> $t {
+        pub const fn $med3(a: $t, b: $t, c: $t, rules: NanRules) -> $t {
             let any = $nan(a) | $nan(b) | $nan(c);
-            let top = $max3(a, b, c, rules);
-            let r = if $eq(top, b) { $max(a, c, rules) } else { $max(a, b, rules) };
-            let r = if $eq(top, a) { $max(b, c, rules) } else { r };
-            if any { $min3(a, b, c, rules) } else { r }
+            if any { $min3(a, b, c, rules) } else { $median(a, b, c) }
         }
 
         #[doc = concat!("max of (min of a, b) and c, ", $name, ".")]
@@ -146,12 +159,9 @@ macro_rules! float_minmax {
         #[doc = concat!("Median of three ", $name, " values; with a NaN among them, min3_num.")]
         #[inline(always)]
         #[must_use]
-        pub fn $med3_num(a: $t, b: $t, c: $t) -> $t {
+        pub const fn $med3_num(a: $t, b: $t, c: $t) -> $t {
             let any = $nan(a) | $nan(b) | $nan(c);
-            let top = $max3_num(a, b, c);
-            let r = if $eq(top, b) { $max_num(a, c) } else { $max_num(a, b) };
-            let r = if $eq(top, a) { $max_num(b, c) } else { r };
-            if any { $min3_num(a, b, c) } else { r }
+            if any { $min3_num(a, b, c) } else { $median(a, b, c) }
         }
 
         #[doc = concat!("max_num of (min_num of a, b) and c, ", $name, ".")]
@@ -200,27 +210,12 @@ macro_rules! float_minmax {
 
 use crate::fp::nan;
 
-// Equality of numbers that are not NaN: equal bits or two zeros.
-#[inline(always)]
-const fn equal16(a: u16, b: u16) -> bool {
-    a == b || (a | b) << 1 == 0
-}
-#[inline(always)]
-const fn equal32(a: u32, b: u32) -> bool {
-    a == b || (a | b) << 1 == 0
-}
-#[inline(always)]
-const fn equal64(a: u64, b: u64) -> bool {
-    a == b || (a | b) << 1 == 0
-}
-
 float_minmax!(
     u16,
     i16,
     nan::is_nan16,
     nan::is_snan16,
     nan::quiet16,
-    equal16,
     "f16",
     key16,
     v_min_f16,
@@ -243,7 +238,8 @@ float_minmax!(
     v_maximum3_f16,
     v_minimummaximum_f16,
     v_maximumminimum_f16,
-    legacy16
+    legacy16,
+    median16
 );
 float_minmax!(
     u16,
@@ -251,7 +247,6 @@ float_minmax!(
     nan::is_nan_bf16,
     nan::is_snan_bf16,
     nan::quiet_bf16,
-    equal16,
     "bf16",
     key_bf16,
     v_min_bf16,
@@ -274,7 +269,8 @@ float_minmax!(
     v_maximum3_bf16,
     v_minimummaximum_bf16,
     v_maximumminimum_bf16,
-    legacy_bf16
+    legacy_bf16,
+    median_bf16
 );
 float_minmax!(
     u32,
@@ -282,7 +278,6 @@ float_minmax!(
     nan::is_nan32,
     nan::is_snan32,
     nan::quiet32,
-    equal32,
     "f32",
     key32,
     v_min_f32,
@@ -305,7 +300,8 @@ float_minmax!(
     v_maximum3_f32,
     v_minimummaximum_f32,
     v_maximumminimum_f32,
-    legacy32
+    legacy32,
+    median32
 );
 float_minmax!(
     u64,
@@ -313,7 +309,6 @@ float_minmax!(
     nan::is_nan64,
     nan::is_snan64,
     nan::quiet64,
-    equal64,
     "f64",
     key64,
     v_min_f64,
@@ -336,7 +331,8 @@ float_minmax!(
     v_maximum3_f64,
     v_minimummaximum_f64,
     v_maximumminimum_f64,
-    legacy64
+    legacy64,
+    median64
 );
 
 macro_rules! integer_minmax {

@@ -7,9 +7,12 @@
 //! instruction's section in AMD's ISA manuals (CDNA3, CDNA4, CDNA5, RDNA3, RDNA4) and results of
 //! RDNA3 chips published with tinygrad.
 //!
+//! Packed (`v_pk_*`) instructions are their 16-bit functions applied to each half. In a vector loop
+//! pass [`Mode::nearest_even`](crate::fp::Mode::nearest_even) so that the loop vectorises.
+//!
 //! | module | instructions |
 //! | --- | --- |
-//! | [`arithmetic`] | add, sub, mul, fma, mad of f16, bf16, f32, f64; legacy (DX9) multiplies; mullit; mix; packed bf16 |
+//! | [`arithmetic`] | add, sub, mul, fma, mad of f16, bf16, f32, f64; legacy (DX9) multiplies; mullit; mix; bf16 |
 //! | [`modifiers`] | neg, abs, omod, clamp |
 //! | [`minmax`] | min, max, min3, max3, med3, minmax, maxmin, `*_num`, minimum, maximum; float and integer |
 //! | [`rounding`] | trunc, ceil, floor, rndne, fract, ldexp, frexp_mant, frexp_exp |

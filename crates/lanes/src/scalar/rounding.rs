@@ -2,10 +2,10 @@
 //! Signaling NaNs are quieted, sign and payload stay. Results of trunc, ceil, floor, rndne keep the
 //! sign of the operand also where they are zero.
 
-use crate::fp::format::{F16, F32, Overflow};
+use crate::fp::format::{F16, Overflow};
 use crate::fp::half::{f16_to_f32, f32_to_f16};
 use crate::fp::nan::{self, quiet16, quiet32, quiet64};
-use crate::fp::soft::BINARY64;
+use crate::fp::soft::{BINARY32, BINARY64};
 use crate::fp::{Mode, Rounding};
 
 macro_rules! to_integral {
@@ -54,7 +54,7 @@ pub fn v_fract_f32(x: u32, mode: Mode) -> u32 {
     let floor = f32::from_bits(x).floor();
     let difference = match mode.round32 {
         Rounding::NearestEven => (f32::from_bits(x) - floor).to_bits(),
-        r => crate::fp::soft::BINARY32.add(x.into(), (-floor).to_bits().into(), r) as u32,
+        r => BINARY32.add(x.into(), (-floor).to_bits().into(), r) as u32,
     };
     let r = if difference == 0x3f80_0000 {
         0x3f7f_ffff
@@ -102,14 +102,30 @@ pub fn v_fract_f16(x: u16, mode: Mode) -> u16 {
 #[inline(always)]
 #[must_use]
 pub fn v_ldexp_f32(x: u32, e: i32, mode: Mode) -> u32 {
-    // The product is exact in f64: exponents stay within -149-310 and 128+310.
-    let factor = power_of_two(e.clamp(-310, 310));
-    let wide = (f64::from(f32::from_bits(x)) * factor).to_bits();
     let r = match mode.round32 {
-        Rounding::NearestEven => (f64::from_bits(wide) as f32).to_bits(),
-        r => F32.encode64(wide, r, Overflow::IEEE),
+        Rounding::NearestEven => scale_f32(f32::from_bits(x), e).to_bits(),
+        r => BINARY32.scale(x.into(), e, r) as u32,
     };
     if nan::is_nan32(x) { quiet32(x) } else { r }
+}
+
+/// `x * 2^e` in up to three steps. Below -126 a step leaves at least 24 more bits to go, so that
+/// where it rounds, the final result is zero; hence one rounding.
+#[inline(always)]
+fn scale_f32(x: f32, e: i32) -> f32 {
+    let step = |e: i32| {
+        let high = if e > 127 { 127 } else { e };
+        if e < -126 { -102 } else { high }
+    };
+    let power = |e: i32| f32::from_bits(((e + 127) as u32) << 23);
+    let e = if e > 400 { 400 } else { e };
+    let e = if e < -400 { -400 } else { e };
+    let first = step(e);
+    let second = step(e - first);
+    let rest = e - first - second;
+    let third = if rest < -126 { -126 } else { rest };
+    let third = if third > 127 { 127 } else { third };
+    x * power(first) * power(second) * power(third)
 }
 
 /// `x * 2^e`, rounded once; `e` is the signed 16-bit second operand.
@@ -137,12 +153,6 @@ pub fn v_ldexp_f64(x: u64, e: i32, mode: Mode) -> u64 {
     } else {
         BINARY64.scale(x, e, mode.round16_64)
     }
-}
-
-/// 2^`e` for normal results.
-#[inline(always)]
-const fn power_of_two(e: i32) -> f64 {
-    f64::from_bits(((e + 1023) as u64) << 52)
 }
 
 /// Mantissa in \[0.5, 1) with the sign of `x`; ±0, ±infinity, NaN stay (NaN quieted).

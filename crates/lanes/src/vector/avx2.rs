@@ -296,6 +296,51 @@ unsafe impl Lanes for Avx2 {
         })
     }
     #[inline(always)]
+    fn mul_hi_u(a: Pair, b: Pair) -> Pair {
+        both(a, b, |x, y| unsafe {
+            let even = _mm256_srli_epi64::<32>(_mm256_mul_epu32(x, y));
+            let odd = _mm256_mul_epu32(_mm256_srli_epi64::<32>(x), _mm256_srli_epi64::<32>(y));
+            _mm256_blend_epi32::<0b1010_1010>(even, odd)
+        })
+    }
+    #[inline(always)]
+    fn mul_hi_i(a: Pair, b: Pair) -> Pair {
+        both(a, b, |x, y| unsafe {
+            let even = _mm256_srli_epi64::<32>(_mm256_mul_epi32(x, y));
+            let odd = _mm256_mul_epi32(_mm256_srli_epi64::<32>(x), _mm256_srli_epi64::<32>(y));
+            _mm256_blend_epi32::<0b1010_1010>(even, odd)
+        })
+    }
+    #[inline(always)]
+    fn perm_bytes(a: Pair, b: Pair, sel: Pair) -> Pair {
+        let one = |a, b, sel| unsafe {
+            let set = |x: i8| _mm256_set1_epi8(x);
+            // Bytes of the other lanes in the same 128 bits are reached by adding the lane's place.
+            let place = _mm256_setr_epi8(
+                0, 0, 0, 0, 4, 4, 4, 4, 8, 8, 8, 8, 12, 12, 12, 12, 0, 0, 0, 0, 4, 4, 4, 4, 8, 8, 8, 8, 12, 12, 12, 12,
+            );
+            let special = _mm256_cmpeq_epi8(_mm256_max_epu8(sel, set(8)), sel);
+            let pair = _mm256_and_si256(sel, set(3));
+            let odd = _mm256_or_si256(_mm256_add_epi8(pair, pair), set(1));
+            let index = _mm256_blendv_epi8(sel, odd, special);
+            let within = _mm256_or_si256(_mm256_and_si256(index, set(3)), place);
+            let upper = _mm256_cmpeq_epi8(_mm256_and_si256(index, set(4)), set(4));
+            let byte = _mm256_blendv_epi8(
+                _mm256_shuffle_epi8(b, within),
+                _mm256_shuffle_epi8(a, within),
+                upper,
+            );
+            let sign = _mm256_cmpgt_epi8(_mm256_setzero_si256(), byte);
+            let ones = _mm256_cmpeq_epi8(_mm256_max_epu8(sel, set(13)), sel);
+            let filled = _mm256_or_si256(
+                _mm256_andnot_si256(_mm256_cmpeq_epi8(sel, set(12)), sign),
+                ones,
+            );
+            _mm256_blendv_epi8(byte, filled, special)
+        };
+        Pair(one(a.0, b.0, sel.0), one(a.1, b.1, sel.1))
+    }
+    #[inline(always)]
     fn add_f32(a: Pair, b: Pair) -> Pair {
         fix(
             both(a, b, |x, y| unsafe { i(_mm256_add_ps(f(x), f(y))) }),
@@ -377,6 +422,56 @@ unsafe impl Lanes for Avx2 {
                 |v| _mm256_cvtepu16_epi32(_mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(f(v)));
             Pair(halves(a.0), halves(a.1))
         }
+    }
+    #[inline(always)]
+    fn f16_from_f32_toward_zero(a: Pair) -> Pair {
+        unsafe {
+            let halves =
+                |v| _mm256_cvtepu16_epi32(_mm256_cvtps_ph::<_MM_FROUND_TO_ZERO>(f(v)));
+            Pair(halves(a.0), halves(a.1))
+        }
+    }
+    #[inline(always)]
+    fn add_odd_f32(a: Pair, b: Pair) -> Pair {
+        let sum = both(a, b, |x, y| unsafe {
+            let (x, y) = (f(x), f(y));
+            let sum = _mm256_add_ps(x, y);
+            // The exact error of the rounded sum; not a number where the sum is none.
+            let part = _mm256_sub_ps(sum, x);
+            let err = _mm256_add_ps(
+                _mm256_sub_ps(x, _mm256_sub_ps(sum, part)),
+                _mm256_sub_ps(y, part),
+            );
+            let inexact = i(_mm256_cmp_ps::<_CMP_NEQ_OQ>(err, _mm256_setzero_ps()));
+            // Even results move by one unit toward the exact sum: up in magnitude if the error has its sign.
+            let sum = i(sum);
+            let apart = _mm256_srai_epi32::<31>(_mm256_xor_si256(sum, i(err)));
+            let step = _mm256_or_si256(apart, _mm256_set1_epi32(1));
+            let even = _mm256_sub_epi32(
+                _mm256_and_si256(sum, _mm256_set1_epi32(1)),
+                _mm256_set1_epi32(1),
+            );
+            _mm256_add_epi32(sum, _mm256_and_si256(step, _mm256_and_si256(inexact, even)))
+        });
+        fix(sum, [a, b])
+    }
+    #[inline(always)]
+    fn min_f32(a: Pair, b: Pair) -> Pair {
+        both(a, b, |x, y| unsafe {
+            i(_mm256_or_ps(
+                _mm256_min_ps(f(x), f(y)),
+                _mm256_min_ps(f(y), f(x)),
+            ))
+        })
+    }
+    #[inline(always)]
+    fn max_f32(a: Pair, b: Pair) -> Pair {
+        both(a, b, |x, y| unsafe {
+            i(_mm256_and_ps(
+                _mm256_max_ps(f(x), f(y)),
+                _mm256_max_ps(f(y), f(x)),
+            ))
+        })
     }
     #[inline(always)]
     fn add_f64(a: Quad, b: Quad) -> Quad {

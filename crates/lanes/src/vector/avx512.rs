@@ -96,7 +96,8 @@ unsafe impl Lanes for Avx512 {
     }
     #[inline(always)]
     unsafe fn store(p: *mut u32, v: __m512i) {
-        unsafe { _mm512_storeu_si512(p.cast(), v) }
+        // Volatile, since a blend followed by an ordinary store becomes a masked store.
+        unsafe { p.cast::<__m512i>().write_volatile(v) }
     }
     #[inline(always)]
     fn splat(x: u32) -> __m512i {
@@ -240,6 +241,48 @@ unsafe impl Lanes for Avx512 {
         unsafe { _mm512_cmplt_epu32_mask(a, b) }
     }
     #[inline(always)]
+    fn mul_hi_u(a: __m512i, b: __m512i) -> __m512i {
+        unsafe {
+            let even = _mm512_srli_epi64::<32>(_mm512_mul_epu32(a, b));
+            let odd = _mm512_mul_epu32(_mm512_srli_epi64::<32>(a), _mm512_srli_epi64::<32>(b));
+            _mm512_mask_mov_epi32(even, 0xaaaa, odd)
+        }
+    }
+    #[inline(always)]
+    fn mul_hi_i(a: __m512i, b: __m512i) -> __m512i {
+        unsafe {
+            let even = _mm512_srli_epi64::<32>(_mm512_mul_epi32(a, b));
+            let odd = _mm512_mul_epi32(_mm512_srli_epi64::<32>(a), _mm512_srli_epi64::<32>(b));
+            _mm512_mask_mov_epi32(even, 0xaaaa, odd)
+        }
+    }
+    #[inline(always)]
+    fn perm_bytes(a: __m512i, b: __m512i, sel: __m512i) -> __m512i {
+        unsafe {
+            let set = |x: i8| _mm512_set1_epi8(x);
+            // Bytes of the other lanes in the same 128 bits are reached by adding the lane's place.
+            let place = _mm512_broadcast_i32x4(_mm_setr_epi8(
+                0, 0, 0, 0, 4, 4, 4, 4, 8, 8, 8, 8, 12, 12, 12, 12,
+            ));
+            let special = _mm512_cmpge_epu8_mask(sel, set(8));
+            let pair = _mm512_and_si512(sel, set(3));
+            let odd = _mm512_or_si512(_mm512_add_epi8(pair, pair), set(1));
+            let index = _mm512_mask_mov_epi8(sel, special, odd);
+            let within = _mm512_or_si512(_mm512_and_si512(index, set(3)), place);
+            let upper = _mm512_test_epi8_mask(index, set(4));
+            let byte = _mm512_mask_mov_epi8(
+                _mm512_shuffle_epi8(b, within),
+                upper,
+                _mm512_shuffle_epi8(a, within),
+            );
+            let sign = _mm512_movm_epi8(
+                _mm512_movepi8_mask(byte) & !_mm512_cmpeq_epi8_mask(sel, set(12))
+                    | _mm512_cmpge_epu8_mask(sel, set(13)),
+            );
+            _mm512_mask_mov_epi8(byte, special, sign)
+        }
+    }
+    #[inline(always)]
     fn add_f32(a: __m512i, b: __m512i) -> __m512i {
         fix(unsafe { _mm512_add_ps(f(a), f(b)) }, [a, b])
     }
@@ -286,6 +329,42 @@ unsafe impl Lanes for Avx512 {
     #[inline(always)]
     fn f16_from_f32(a: __m512i) -> __m512i {
         unsafe { _mm512_cvtepu16_epi32(_mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(f(a))) }
+    }
+    #[inline(always)]
+    fn f16_from_f32_toward_zero(a: __m512i) -> __m512i {
+        unsafe { _mm512_cvtepu16_epi32(_mm512_cvtps_ph::<_MM_FROUND_TO_ZERO>(f(a))) }
+    }
+    #[inline(always)]
+    fn add_odd_f32(a: __m512i, b: __m512i) -> __m512i {
+        unsafe {
+            const DOWN: i32 = _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC;
+            const UP: i32 = _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC;
+            const CUT: i32 = _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC;
+            let down = _mm512_add_round_ps::<DOWN>(f(a), f(b));
+            let up = _mm512_add_round_ps::<UP>(f(a), f(b));
+            let cut = i(_mm512_add_round_ps::<CUT>(f(a), f(b)));
+            let inexact = _mm512_cmp_ps_mask::<_CMP_NEQ_OQ>(down, up);
+            let odd = _mm512_mask_or_epi32(cut, inexact, cut, _mm512_set1_epi32(1));
+            fix(f(odd), [a, b])
+        }
+    }
+    #[inline(always)]
+    fn min_f32(a: __m512i, b: __m512i) -> __m512i {
+        unsafe {
+            _mm512_or_si512(
+                i(_mm512_min_ps(f(a), f(b))),
+                i(_mm512_min_ps(f(b), f(a))),
+            )
+        }
+    }
+    #[inline(always)]
+    fn max_f32(a: __m512i, b: __m512i) -> __m512i {
+        unsafe {
+            _mm512_and_si512(
+                i(_mm512_max_ps(f(a), f(b))),
+                i(_mm512_max_ps(f(b), f(a))),
+            )
+        }
     }
     #[inline(always)]
     fn add_f64(a: Wide, b: Wide) -> Wide {

@@ -20,7 +20,7 @@ pub const WIDTH: usize = 16;
 /// Sixteen lanes of a back end: 32-bit values (`V`), 64-bit values (`W`) and conditions (`M`).
 ///
 /// Float operations round to nearest even, keep subnormals, and return as NaN the first NaN operand
-/// made quiet, or 0x7fc00000 (0x7ff8000000000000) when no operand is NaN: the same bits on every back end.
+/// made quiet, or 0xffc00000 (0xfff8000000000000) when no operand is NaN: the same bits on every back end.
 ///
 /// # Safety
 /// The methods of `Avx2` and `Avx512` execute instructions of those sets. They are safe to call only
@@ -42,7 +42,7 @@ pub unsafe trait Lanes: Copy + 'static {
     /// Writes 16 words.
     ///
     /// # Safety
-    /// `p` points to 16 writable words.
+    /// `p` points to 16 writable words and is a multiple of 64.
     unsafe fn store(p: *mut u32, v: Self::V);
     /// The same word in every lane.
     fn splat(x: u32) -> Self::V;
@@ -107,6 +107,34 @@ pub unsafe trait Lanes: Copy + 'static {
     /// Unsigned `a < b`.
     fn lt_u(a: Self::V, b: Self::V) -> Self::M;
 
+    /// High 32 bits of the unsigned product.
+    #[inline(always)]
+    fn mul_hi_u(a: Self::V, b: Self::V) -> Self::V {
+        Self::map2(a, b, |a, b| ((u64::from(a) * u64::from(b)) >> 32) as u32)
+    }
+    /// High 32 bits of the signed product.
+    #[inline(always)]
+    fn mul_hi_i(a: Self::V, b: Self::V) -> Self::V {
+        Self::map2(a, b, |a, b| {
+            ((i64::from(a as i32) * i64::from(b as i32)) >> 32) as u32
+        })
+    }
+    /// Chooses each byte of the result by a byte of `sel`: 0–3 bytes of `b`, 4–7 bytes of `a`, 8–11 the sign of
+    /// byte 1, 3, 5 or 7 of these eight in all bits, 12 zero, greater ones 0xff (manuals, V_PERM_B32).
+    #[inline(always)]
+    fn perm_bytes(a: Self::V, b: Self::V, sel: Self::V) -> Self::V {
+        Self::map3(a, b, sel, |a, b, sel| {
+            let table = u64::from(a) << 32 | u64::from(b);
+            let byte = |s: u32| match s {
+                0..=7 => (table >> (8 * s)) as u8,
+                8..=11 => ((table >> (16 * (s - 8) + 8)) as i8 >> 7) as u8,
+                12 => 0,
+                _ => 0xff,
+            };
+            u32::from_le_bytes(sel.to_le_bytes().map(|s| byte(u32::from(s))))
+        })
+    }
+
     /// f32 sum.
     fn add_f32(a: Self::V, b: Self::V) -> Self::V;
     /// f32 difference.
@@ -131,6 +159,16 @@ pub unsafe trait Lanes: Copy + 'static {
     fn f32_from_f16(a: Self::V) -> Self::V;
     /// f16 (high half zero) of an f32, to nearest even, gradual underflow.
     fn f16_from_f32(a: Self::V) -> Self::V;
+
+    /// f16 (high half zero) of an f32, toward zero.
+    fn f16_from_f32_toward_zero(a: Self::V) -> Self::V;
+    /// f32 sum rounded to odd: a later rounding to fewer bits is that of the exact sum. For sums that do
+    /// not overflow.
+    fn add_odd_f32(a: Self::V, b: Self::V) -> Self::V;
+    /// Smaller f32, -0 being less than +0. With a NaN operand: the bitwise or, which the caller replaces.
+    fn min_f32(a: Self::V, b: Self::V) -> Self::V;
+    /// Larger f32, -0 being less than +0. With a NaN operand: the bitwise and, which the caller replaces.
+    fn max_f32(a: Self::V, b: Self::V) -> Self::V;
 
     /// f64 sum.
     fn add_f64(a: Self::W, b: Self::W) -> Self::W;

@@ -1,10 +1,10 @@
 //! Which NaN an operation returns, for single values.
-//! Hosts differ in payload and sign; every back end repairs NaN results with these functions.
+//! (RDNA4 manual 13.3, CDNA4 manual 9.2.3: the first NaN operand made quiet, else -QNaN.) Hosts differ; every back end repairs NaN results with these functions.
 
-/// The f32 NaN of an operation without a NaN operand.
-pub const NAN_F32: u32 = 0x7fc0_0000;
+/// The f32 NaN of an operation without a NaN operand (RDNA4 manual, "Float Add rules": -QNaN).
+pub const NAN_F32: u32 = 0xffc0_0000;
 /// The f64 NaN of an operation without a NaN operand.
-pub const NAN_F64: u64 = 0x7ff8_0000_0000_0000;
+pub const NAN_F64: u64 = 0xfff8_0000_0000_0000;
 
 /// The NaN result of an f32 operation on `operands`: the first NaN among them, made quiet.
 #[inline]

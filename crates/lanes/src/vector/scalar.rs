@@ -2,6 +2,7 @@
 //! It is the oracle of the tests, and what runs where the host has no better.
 
 use super::{Lanes, WIDTH, nan};
+use crate::fp::{Rounding, half};
 
 /// Lanes as arrays.
 #[derive(Clone, Copy, Debug)]
@@ -220,6 +221,28 @@ unsafe impl Lanes for Scalar {
     #[inline(always)]
     fn f16_from_f32(a: Self::V) -> Self::V {
         Self::map1(a, narrow_f16)
+    }
+    #[inline(always)]
+    fn f16_from_f32_toward_zero(a: Self::V) -> Self::V {
+        Self::map1(a, |x| {
+            u32::from(half::f32_to_f16_round(f(x), Rounding::TowardZero, false))
+        })
+    }
+    #[inline(always)]
+    fn add_odd_f32(a: Self::V, b: Self::V) -> Self::V {
+        Self::map2(a, b, |x, y| {
+            fix1(half::add_to_odd32(f(x), f(y)), &[x, y])
+        })
+    }
+    #[inline(always)]
+    fn min_f32(a: Self::V, b: Self::V) -> Self::V {
+        let pick = |x, y| if f(x) < f(y) { x } else { y };
+        Self::map2(a, b, |x, y| pick(x, y) | pick(y, x))
+    }
+    #[inline(always)]
+    fn max_f32(a: Self::V, b: Self::V) -> Self::V {
+        let pick = |x, y| if f(x) > f(y) { x } else { y };
+        Self::map2(a, b, |x, y| pick(x, y) & pick(y, x))
     }
     #[inline(always)]
     fn add_f64(a: Self::W, b: Self::W) -> Self::W {

@@ -1,11 +1,140 @@
-//! Single-precision arithmetic.
+//! Single-precision arithmetic: sums, products, minimum, maximum, rounding to integers, scaling.
+
+use rocjitsu_lanes::kernel::Aux;
+use rocjitsu_lanes::scalar::arithmetic as arith;
+use rocjitsu_lanes::scalar::minmax::{self, NanRules};
+use rocjitsu_lanes::scalar::{cube, rounding};
+use rocjitsu_lanes::vector::Lanes;
 
 use super::ops;
+use super::support::{PLAIN, med3_numbers, mode, unless_nan2, unless_nan3};
 
 ops! {
-    v_add_f32(a: F32, b: F32) -> F32 { L::add_f32(a, b) }
-    v_sub_f32(a: F32, b: F32) -> F32 { L::sub_f32(a, b) }
-    v_subrev_f32(a: F32, b: F32) -> F32 { L::sub_f32(b, a) }
-    v_mul_f32(a: F32, b: F32) -> F32 { L::mul_f32(a, b) }
-    v_fma_f32 | v_fmac_f32 | v_fmaak_f32(a: F32, b: F32, c: F32) -> F32 { L::fma_f32(a, b, c) }
+    v_add_f32[x](a: F32, b: F32) -> F32 { L::add_f32(a, b) }
+    => modal { let m = mode(x); L::map2(a, b, |a, b| arith::v_add_f32(a, b, m)) }
+    v_sub_f32[x](a: F32, b: F32) -> F32 { L::sub_f32(a, b) }
+    => modal { let m = mode(x); L::map2(a, b, |a, b| arith::v_sub_f32(a, b, m)) }
+    v_subrev_f32[x](a: F32, b: F32) -> F32 { L::sub_f32(b, a) }
+    => modal { let m = mode(x); L::map2(a, b, |a, b| arith::v_sub_f32(b, a, m)) }
+    v_mul_f32[x](a: F32, b: F32) -> F32 { L::mul_f32(a, b) }
+    => modal { let m = mode(x); L::map2(a, b, |a, b| arith::v_mul_f32(a, b, m)) }
+    v_fma_f32 | v_fmac_f32 | v_fmaak_f32 | v_fmamk_f32[x](a: F32, b: F32, c: F32) -> F32 { L::fma_f32(a, b, c) }
+    => modal { let m = mode(x); L::map3(a, b, c, |a, b, c| arith::v_fma_f32(a, b, c, m)) }
+    v_mad_f32 | v_mac_f32 | v_madak_f32 | v_madmk_f32[x](a: F32, b: F32, c: F32) -> F32 {
+        L::add_f32(L::mul_f32(a, b), c)
+    }
+    => modal { let m = mode(x); L::map3(a, b, c, |a, b, c| arith::v_mad_f32(a, b, c, m)) }
+
+    v_mul_legacy_f32 | v_mul_dx9_zero_f32[x](a: F32, b: F32) -> F32 {
+        L::select(either_zero::<L>(a, b), L::splat(0), L::mul_f32(a, b))
+    }
+    => modal { let m = mode(x); L::map2(a, b, |a, b| arith::v_mul_dx9_zero_f32(a, b, m)) }
+    v_mad_legacy_f32[x](a: F32, b: F32, c: F32) -> F32 {
+        L::add_f32(L::select(either_zero::<L>(a, b), L::splat(0), L::mul_f32(a, b)), c)
+    }
+    => modal {
+        let m = mode(x);
+        L::map3(a, b, c, |a, b, c| arith::v_add_f32(arith::v_mul_dx9_zero_f32(a, b, m), c, m))
+    }
+    v_fma_dx9_zero_f32 | v_fmac_dx9_zero_f32[x](a: F32, b: F32, c: F32) -> F32 {
+        L::map3(a, b, c, |a, b, c| arith::v_fma_dx9_zero_f32(a, b, c, PLAIN))
+    }
+    => modal { let m = mode(x); L::map3(a, b, c, |a, b, c| arith::v_fma_dx9_zero_f32(a, b, c, m)) }
+    v_mullit_f32[x](a: F32, b: F32, c: F32) -> F32 {
+        L::map3(a, b, c, |a, b, c| arith::v_mullit_f32(a, b, c, PLAIN))
+    }
+    => modal { let m = mode(x); L::map3(a, b, c, |a, b, c| arith::v_mullit_f32(a, b, c, m)) }
+
+    v_min_f32[x](a: F32, b: F32) -> F32 {
+        let rules = nan_rules(x);
+        unless_nan2::<L>(a, b, L::min_f32(a, b), move |a, b| minmax::v_min_f32(a, b, rules))
+    }
+    v_max_f32[x](a: F32, b: F32) -> F32 {
+        let rules = nan_rules(x);
+        unless_nan2::<L>(a, b, L::max_f32(a, b), move |a, b| minmax::v_max_f32(a, b, rules))
+    }
+    v_min3_f32[x](a: F32, b: F32, c: F32) -> F32 {
+        let rules = nan_rules(x);
+        let r = L::min_f32(L::min_f32(a, b), c);
+        unless_nan3::<L>(a, b, c, r, move |a, b, c| minmax::v_min3_f32(a, b, c, rules))
+    }
+    v_max3_f32[x](a: F32, b: F32, c: F32) -> F32 {
+        let rules = nan_rules(x);
+        let r = L::max_f32(L::max_f32(a, b), c);
+        unless_nan3::<L>(a, b, c, r, move |a, b, c| minmax::v_max3_f32(a, b, c, rules))
+    }
+    v_med3_f32[x](a: F32, b: F32, c: F32) -> F32 {
+        let rules = nan_rules(x);
+        let r = med3_numbers::<L>(a, b, c);
+        unless_nan3::<L>(a, b, c, r, move |a, b, c| minmax::v_med3_f32(a, b, c, rules))
+    }
+    v_minmax_f32[x](a: F32, b: F32, c: F32) -> F32 {
+        let rules = nan_rules(x);
+        let r = L::max_f32(L::min_f32(a, b), c);
+        unless_nan3::<L>(a, b, c, r, move |a, b, c| minmax::v_minmax_f32(a, b, c, rules))
+    }
+    v_maxmin_f32[x](a: F32, b: F32, c: F32) -> F32 {
+        let rules = nan_rules(x);
+        let r = L::min_f32(L::max_f32(a, b), c);
+        unless_nan3::<L>(a, b, c, r, move |a, b, c| minmax::v_maxmin_f32(a, b, c, rules))
+    }
+    v_min_num_f32(a: F32, b: F32) -> F32 { unless_nan2::<L>(a, b, L::min_f32(a, b), minmax::v_min_num_f32) }
+    v_max_num_f32(a: F32, b: F32) -> F32 { unless_nan2::<L>(a, b, L::max_f32(a, b), minmax::v_max_num_f32) }
+    v_minimum_f32(a: F32, b: F32) -> F32 { unless_nan2::<L>(a, b, L::min_f32(a, b), minmax::v_minimum_f32) }
+    v_maximum_f32(a: F32, b: F32) -> F32 { unless_nan2::<L>(a, b, L::max_f32(a, b), minmax::v_maximum_f32) }
+    v_min3_num_f32(a: F32, b: F32, c: F32) -> F32 {
+        unless_nan3::<L>(a, b, c, L::min_f32(L::min_f32(a, b), c), minmax::v_min3_num_f32)
+    }
+    v_max3_num_f32(a: F32, b: F32, c: F32) -> F32 {
+        unless_nan3::<L>(a, b, c, L::max_f32(L::max_f32(a, b), c), minmax::v_max3_num_f32)
+    }
+    v_med3_num_f32(a: F32, b: F32, c: F32) -> F32 {
+        unless_nan3::<L>(a, b, c, med3_numbers::<L>(a, b, c), minmax::v_med3_num_f32)
+    }
+    v_minmax_num_f32(a: F32, b: F32, c: F32) -> F32 {
+        unless_nan3::<L>(a, b, c, L::max_f32(L::min_f32(a, b), c), minmax::v_minmax_num_f32)
+    }
+    v_maxmin_num_f32(a: F32, b: F32, c: F32) -> F32 {
+        unless_nan3::<L>(a, b, c, L::min_f32(L::max_f32(a, b), c), minmax::v_maxmin_num_f32)
+    }
+    v_minimum3_f32(a: F32, b: F32, c: F32) -> F32 {
+        unless_nan3::<L>(a, b, c, L::min_f32(L::min_f32(a, b), c), minmax::v_minimum3_f32)
+    }
+    v_maximum3_f32(a: F32, b: F32, c: F32) -> F32 {
+        unless_nan3::<L>(a, b, c, L::max_f32(L::max_f32(a, b), c), minmax::v_maximum3_f32)
+    }
+    v_minimummaximum_f32(a: F32, b: F32, c: F32) -> F32 {
+        unless_nan3::<L>(a, b, c, L::max_f32(L::min_f32(a, b), c), minmax::v_minimummaximum_f32)
+    }
+    v_maximumminimum_f32(a: F32, b: F32, c: F32) -> F32 {
+        unless_nan3::<L>(a, b, c, L::min_f32(L::max_f32(a, b), c), minmax::v_maximumminimum_f32)
+    }
+
+    v_trunc_f32(a: F32) -> F32 { L::map1(a, rounding::v_trunc_f32) }
+    v_ceil_f32(a: F32) -> F32 { L::map1(a, rounding::v_ceil_f32) }
+    v_floor_f32(a: F32) -> F32 { L::map1(a, rounding::v_floor_f32) }
+    v_rndne_f32(a: F32) -> F32 { L::map1(a, rounding::v_rndne_f32) }
+    v_fract_f32[x](a: F32) -> F32 { L::map1(a, |a| rounding::v_fract_f32(a, PLAIN)) }
+    => modal { let m = mode(x); L::map1(a, |a| rounding::v_fract_f32(a, m)) }
+    v_ldexp_f32[x](a: F32, e: B32) -> F32 { L::map2(a, e, |a, e| rounding::v_ldexp_f32(a, e as i32, PLAIN)) }
+    => modal { let m = mode(x); L::map2(a, e, |a, e| rounding::v_ldexp_f32(a, e as i32, m)) }
+    v_frexp_mant_f32(a: F32) -> F32 { L::map1(a, rounding::v_frexp_mant_f32) }
+    v_frexp_exp_i32_f32(a: F32) -> B32 { L::map1(a, rounding::v_frexp_exp_i32_f32) }
+
+    v_cubeid_f32(a: F32, b: F32, c: F32) -> F32 { L::map3(a, b, c, cube::v_cubeid_f32) }
+    v_cubema_f32(a: F32, b: F32, c: F32) -> F32 { L::map3(a, b, c, cube::v_cubema_f32) }
+    v_cubesc_f32(a: F32, b: F32, c: F32) -> F32 { L::map3(a, b, c, cube::v_cubesc_f32) }
+    v_cubetc_f32(a: F32, b: F32, c: F32) -> F32 { L::map3(a, b, c, cube::v_cubetc_f32) }
+}
+
+/// How min and max treat NaNs before gfx12; see [`super::immediate`].
+#[inline(always)]
+pub fn nan_rules(x: Aux) -> NanRules {
+    NanRules { ieee: x.ieee(), second: x.immediate() & 1 != 0 }
+}
+
+#[inline(always)]
+fn either_zero<L: Lanes>(a: L::V, b: L::V) -> L::M {
+    let zero = L::splat(0);
+    L::m_or(L::eq_f32(a, zero), L::eq_f32(b, zero))
 }

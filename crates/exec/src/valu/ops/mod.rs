@@ -2,16 +2,33 @@
 //!
 //! [`ops!`] takes functions named as instructions: names that mean the same are joined with `|`; each
 //! parameter's type is a port of [`rocjitsu_lanes::kernel`]; `L` is the back end. Parameters are the sources
-//! `src0`, `src1`, `src2` in order; a last parameter of type `Mask` is VCC or the SGPR mask operand.
-//! `name[x](...)` names the [`Aux`](rocjitsu_lanes::kernel::Aux) value `x` where it is wanted. A `modal` body computes in
+//! in the order in which assembly names them; a last parameter of type `Mask` is VCC or the SGPR mask operand,
+//! one of type `Lane` the number of the lane.
+//! `name[x](...)` names the [`Aux`](rocjitsu_lanes::kernel::Aux) value `x` where it is wanted. A body after `=> modal` computes in
 //! the float modes other than the default.
 
+pub(crate) mod bits;
+mod carry;
 mod compare;
+mod convert;
+mod division;
+pub(crate) mod dot;
+mod float16;
 mod float32;
+mod float64;
+pub(crate) mod float_facts;
+mod integer16;
 mod integer32;
+mod integer64;
+mod mix;
 mod moves;
+mod packed_float;
+mod packed_integer;
+pub(crate) mod small_float;
+pub(crate) mod support;
+mod transcendental;
 
-use rocjitsu_isa::{Name, Op, Target};
+use rocjitsu_isa::{Op, Target};
 use rocjitsu_lanes::kernel::KernelSet;
 
 use crate::record::Exactness;
@@ -22,14 +39,8 @@ pub struct Found {
     pub set: KernelSet,
     /// How exact they are.
     pub exactness: Exactness,
-    /// Which source (0–2) each kernel parameter takes; the identity but for a few reversed forms.
-    pub order: [u8; 3],
-    /// The operand that holds the mask, where it is not `src2`.
-    pub mask_name: Option<Name>,
     /// The kernel applies the clamp modifier itself.
     pub clamps_itself: bool,
-    /// The operation works on both registers of a pair, one after the other (packed f32).
-    pub pair: bool,
     /// The operation's immediate ([`rocjitsu_lanes::kernel::Aux::immediate`]).
     pub immediate: u32,
 }
@@ -40,10 +51,7 @@ impl Found {
         Found {
             set,
             exactness,
-            order: [0, 1, 2],
-            mask_name: None,
             clamps_itself: false,
-            pair: false,
             immediate: 0,
         }
     }
@@ -70,7 +78,7 @@ macro_rules! ops {
         $(#[doc = $doc:literal])*
         $(#[bounded = $bound:literal])?
         $first:ident $(| $other:ident)* $([$x:ident])? ($($arg:ident: $port:ident),*) -> $out:ident $(, $out2:ident)? $body:block
-        $(modal $modal:block)?
+        $(=> modal $modal:block)?
     )*) => {
         $(
             $(#[doc = $doc])*
@@ -108,6 +116,33 @@ macro_rules! ops {
 pub(crate) use ops;
 
 /// The operation of an instruction on a target.
-pub fn find(op: Op, _target: Target) -> Option<Found> {
-    float32::find(op).or_else(|| integer32::find(op)).or_else(|| moves::find(op)).or_else(|| compare::find(op))
+pub fn find(op: Op, target: Target) -> Option<Found> {
+    let files = [
+        bits::find,
+        carry::find,
+        compare::find,
+        convert::find,
+        division::find,
+        dot::find,
+        float16::find,
+        float32::find,
+        float64::find,
+        integer16::find,
+        integer32::find,
+        integer64::find,
+        mix::find,
+        moves::find,
+        packed_float::find,
+        packed_integer::find,
+        small_float::find,
+        transcendental::find,
+    ];
+    let mut found = files.iter().find_map(|find| find(op))?;
+    float_facts::adjust(&mut found, op, target);
+    if op == Op::v_lshl_add_u64 {
+        // Counts above 4 are unsupported; the CDNA3 and CDNA4 manuals shift by them all the same, the CDNA5
+        // manual does not.
+        found.immediate = if target == Target::Gfx1250 { 4 } else { 7 };
+    }
+    Some(found)
 }

@@ -1,0 +1,161 @@
+//! Kernels of `data/perf` and `data/corpus`, timed through the same interface as `rocjitsu launch`.
+
+use std::path::Path;
+
+use anyhow::{Result, anyhow};
+use rocjitsu_cli::engine::{Engine, Options};
+use rocjitsu_cli::launch::Launch;
+use rocjitsu_cli::launch::from_description::Selection;
+use rocjitsu_cli::launch::place::Statistics;
+use rocjitsu_config::preset_for_target;
+use rocjitsu_gpu::memory::Memory;
+use rocjitsu_isa::Target;
+use rocjitsu_lanes::Backend;
+
+use crate::native;
+
+/// One kernel, timed: the fastest of `repeat` runs on one thread.
+fn time(path: &Path, target: Target, backend: Backend, eager: bool, repeat: u32) -> Result<Statistics> {
+    let launch = Launch::from_description(path, Selection { target, run_as: None })?;
+    let gpu = preset_for_target(target.name()).ok_or_else(|| anyhow!("no preset for {target}"))?;
+    let memory = Memory::new(gpu.vram_bytes);
+    let engine = Engine::new(&gpu, target, backend, &memory)?;
+    let placed = launch.place(&memory)?;
+    let options = Options { threads: 1, eager_registers: eager, progress: &|_| {} };
+    let mut best: Option<Statistics> = None;
+    for _ in 0..repeat.max(1) {
+        launch.fill_buffers(&memory, &placed)?;
+        let run = engine.run(&launch, &placed, &options)?;
+        if best.as_ref().is_none_or(|b| run.seconds < b.seconds) {
+            best = Some(run);
+        }
+    }
+    best.ok_or_else(|| anyhow!("no run"))
+}
+
+fn ns_each(run: &Statistics) -> f64 {
+    run.seconds * 1e9 / run.wave_instructions.max(1) as f64
+}
+
+/// Loops of one kind of instruction, for each back end.
+pub fn loops(data: &Path, repeat: u32) -> Result<()> {
+    let native_valu = native::valu(repeat);
+    let native_copy = native::copy(16 << 20, repeat);
+    println!("== loops: ns per wave instruction of 64 lanes, one thread (gfx942)");
+    println!("native: {native_valu:.2} ns per lane operation on 64 lanes; {native_copy:.1} ns to copy 256 bytes of 16 MiB");
+    const KERNELS: [(&str, &str); 9] = [
+        ("valu_mix_w64", "VALU, all lanes"),
+        ("valu_mix_partial_w64", "VALU, half of the lanes"),
+        ("pk_f16_loop_w64", "packed f16"),
+        ("trans_loop_w64", "transcendental"),
+        ("f64_loop_w64", "f64"),
+        ("salu_loop_w64", "SALU"),
+        ("lds_contiguous", "LDS, contiguous"),
+        ("copy_dword", "global copy, 4 bytes a lane"),
+        ("copy_dwordx4", "global copy, 16 bytes a lane"),
+    ];
+    for (kernel, what) in KERNELS {
+        let path = data.join(format!("perf/built/{kernel}.json"));
+        let mut line = format!("{what:<28}");
+        for backend in Backend::supported() {
+            match time(&path, Target::Gfx942, backend, false, if backend == Backend::Scalar { 1 } else { repeat }) {
+                Ok(run) => {
+                    let each = ns_each(&run);
+                    line += &format!("  {backend} {each:7.2} ({:5.1}x native)", each / native_valu);
+                }
+                Err(error) => line += &format!("  {backend}: {error:#}"),
+            }
+        }
+        println!("{line}");
+    }
+    println!("== matrix loops: ns per instruction, beside the same multiply-adds in a native f32 FMA loop");
+    const MATRIX: [(&str, Target, u64); 9] = [
+        ("mfma_f16_32x32x8", Target::Gfx90a, 8192),
+        ("mfma_f16_32x32x8", Target::Gfx942, 8192),
+        ("mfma_f32_32x32x2", Target::Gfx942, 2048),
+        ("mfma_f64_16x16x4", Target::Gfx942, 1024),
+        ("mfma_fp8_fnuz_16x16x32", Target::Gfx942, 8192),
+        ("mfma_i8_32x32x16", Target::Gfx942, 16384),
+        ("mfma_f16_32x32x16", Target::Gfx950, 16384),
+        ("wmma_f16_16x16x16", Target::Gfx1201, 4096),
+        ("wmma_f16_16x16x32", Target::Gfx1250, 8192),
+    ];
+    for (kernel, target, fmas) in MATRIX {
+        let path = data.join(format!("perf/built/{kernel}.json"));
+        let native = native::fma(fmas, repeat);
+        let mut line = format!("{kernel:<24} {:<8} native {native:6.1}", target.name());
+        for backend in Backend::supported() {
+            match time(&path, target, backend, false, if backend == Backend::Scalar { 1 } else { repeat }) {
+                Ok(run) => {
+                    let count = run.by_class.get("matrix").copied().unwrap_or(0).max(1);
+                    let each = run.seconds * 1e9 / count as f64;
+                    line += &format!("  {backend} {each:9.1} ({:5.2}x)", each / native);
+                }
+                Err(error) => line += &format!("  {backend}: {error:#}"),
+            }
+        }
+        println!("{line}");
+    }
+    Ok(())
+}
+
+/// The register-saturation kernels, lazily and eagerly allocated.
+pub fn registers(data: &Path, repeat: u32) -> Result<()> {
+    println!("== registers: lazy beside eager allocation, one thread (gfx942, wave64)");
+    for kernel in [
+        "regs_8_once", "regs_8_rounds", "regs_64_once", "regs_64_rounds", "regs_252_once", "regs_252_rounds",
+        "regs_512_once", "regs_512_rounds",
+    ] {
+        let path = data.join(format!("perf/built/{kernel}_w64.json"));
+        // Alternate, so that a change of the host's speed hits both.
+        let (mut lazy, mut eager): (Option<Statistics>, Option<Statistics>) = (None, None);
+        for _ in 0..repeat {
+            for (slot, is_eager) in [(&mut lazy, false), (&mut eager, true)] {
+                let run = time(&path, Target::Gfx942, Backend::best(), is_eager, 1)?;
+                if slot.as_ref().is_none_or(|s| run.seconds < s.seconds) {
+                    *slot = Some(run);
+                }
+            }
+        }
+        if let (Some(lazy), Some(eager)) = (lazy, eager) {
+            println!(
+                "{kernel:<16} lazy {:8.3} ms {:5} pages   eager {:8.3} ms {:5} pages   time ratio {:.3}",
+                lazy.seconds * 1e3,
+                lazy.peak_register_pages,
+                eager.seconds * 1e3,
+                eager.peak_register_pages,
+                lazy.seconds / eager.seconds
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Every kernel of the corpus and the larger ones of the performance set on gfx942.
+pub fn corpus(data: &Path, repeat: u32) -> Result<()> {
+    println!("== kernels: time and wave instructions, one thread, {} (gfx942)", Backend::best());
+    let mut paths = Vec::new();
+    for folder in ["corpus", "perf"] {
+        for entry in std::fs::read_dir(data.join(folder).join("built"))? {
+            let path = entry?.path();
+            if path.extension().is_some_and(|e| e == "json") && path.with_extension("gfx942.hsaco").exists() {
+                paths.push(path);
+            }
+        }
+    }
+    paths.sort();
+    for path in paths {
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        match time(&path, Target::Gfx942, Backend::best(), false, repeat.min(2)) {
+            Ok(run) => println!(
+                "{name:<32} {:10.3} ms {:>10} instructions {:8.1} M/s {:6.2} ns each",
+                run.seconds * 1e3,
+                run.wave_instructions,
+                run.wave_instructions as f64 / run.seconds / 1e6,
+                ns_each(&run)
+            ),
+            Err(error) => println!("{name:<32} {}", format!("{error:#}").lines().next().unwrap_or_default()),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,101 @@
+//! The command line: its grammar, and what becomes of results and errors.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser, Subcommand};
+
+use crate::commands::{self, Status};
+use crate::output::{BAD, Output, is_broken_pipe, styled};
+
+/// Run the machine code of AMD GPU kernels on the CPU.
+#[derive(Debug, Parser)]
+#[command(
+    name = "rocjitsu",
+    version,
+    propagate_version = true,
+    max_term_width = 100
+)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run one kernel: from a launch description (.json) or from a code object with arguments
+    Launch(commands::launch::Args),
+    /// Show what is in a code object: targets, kernels, arguments, segments
+    Info(commands::info::Args),
+    /// Run a small kernel that comes with the program and draw its result
+    Demo(commands::demo::Args),
+    /// Disassemble a code object, or instructions given in hexadecimal
+    Disasm(commands::disasm::Args),
+    /// Show which instructions are implemented
+    Coverage(commands::coverage::Args),
+    /// Show or check the configuration of the simulated GPU
+    Config(commands::config::Args),
+    /// Print a completion script for a shell
+    Completions(commands::completions::Args),
+}
+
+/// A mistake in the usage that the grammar alone does not catch. Ends with status 2.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct UsageError(pub String);
+
+/// Parses the command line, runs the command, reports.
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // A reader of the help text that has gone away is no error.
+            let _ = error.print();
+            return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
+        }
+    };
+    let mut out = Output::new();
+    let result = run(&cli.command, &mut out).and_then(|status| {
+        out.flush()?;
+        Ok(status)
+    });
+    match result {
+        Ok(Status::Good) => ExitCode::SUCCESS,
+        Ok(Status::Bad) => ExitCode::from(1),
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            if let Some(usage) = error.downcast_ref::<UsageError>() {
+                let _ = out.flush();
+                let mut command = Cli::command();
+                let _ = command.error(ErrorKind::ValueValidation, &usage.0).print();
+                return ExitCode::from(2);
+            }
+            let _ = out.flush();
+            let _ = writeln!(anstream::stderr(), "{} {error:#}", styled(BAD, "error:"));
+            ExitCode::from(1)
+        }
+    }
+}
+
+fn run(command: &Command, out: &mut Output) -> anyhow::Result<Status> {
+    match command {
+        Command::Launch(args) => commands::launch::run(args, out),
+        Command::Info(args) => commands::info::run(args, out),
+        Command::Demo(args) => commands::demo::run(args, out),
+        Command::Disasm(args) => commands::disasm::run(args, out),
+        Command::Coverage(args) => commands::coverage::run(args, out),
+        Command::Config(args) => commands::config::run(args, out),
+        Command::Completions(args) => commands::completions::run(args, out),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_grammar_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,20 @@
+//! The commands, one file each.
+
+pub mod completions;
+pub mod config;
+pub mod coverage;
+pub mod demo;
+pub mod disasm;
+pub mod gpu;
+pub mod info;
+pub mod launch;
+pub mod report;
+
+/// Whether a command that ran to its end found everything in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// Exit status 0.
+    Good,
+    /// Exit status 1.
+    Bad,
+}

@@ -1,0 +1,198 @@
+//! Running a launch and reporting on it, in words and as JSON.
+
+use std::io::Write;
+
+use anyhow::Result;
+use rocjitsu_config::Gpu;
+use rocjitsu_gpu::memory::Memory;
+use serde_json::{Value, json};
+
+use super::gpu::Host;
+use crate::engine::{self, Engine};
+use crate::launch::Launch;
+use crate::launch::outcome::BufferOutcome;
+use crate::launch::place::Statistics;
+use crate::output::{
+    BAD, DIM, GOOD, HEAD, Output, bytes, count, peak_resident_bytes, progress, styled,
+};
+
+/// What a launch did.
+pub struct Report<'a> {
+    /// The launch.
+    pub launch: &'a Launch,
+    /// The GPU it ran on.
+    pub gpu: &'a Gpu,
+    /// Statistics of every run.
+    pub runs: Vec<Statistics>,
+    /// Contents of the buffers after the last run.
+    pub contents: Vec<Vec<u8>>,
+    /// Verdicts on them.
+    pub buffers: Vec<BufferOutcome>,
+}
+
+/// Places a launch, runs it `repeat` times on fresh buffers, and judges the last result.
+///
+/// # Errors
+///
+/// A launch that cannot be placed, a fault of the execution.
+pub fn execute<'a>(
+    launch: &'a Launch,
+    host: &'a Host,
+    repeat: u32,
+    quiet: bool,
+) -> Result<Report<'a>> {
+    let memory = Memory::new(host.gpu.vram_bytes);
+    let engine = Engine::new(&host.gpu, launch.code.target(), host.backend, &memory)?;
+    let placed = launch.place(&memory)?;
+    let groups = launch
+        .grid
+        .iter()
+        .map(|&extent| u64::from(extent))
+        .product();
+    let mut runs = Vec::new();
+    for turn in 0..repeat {
+        if turn > 0 {
+            launch.fill_buffers(&memory, &placed)?;
+        }
+        let bar = progress(groups, quiet);
+        let advance = |done: u64| bar.set_position(done);
+        let options = engine::Options {
+            threads: host.threads,
+            eager_registers: host.eager_registers,
+            progress: &advance,
+        };
+        let run = engine.run(launch, &placed, &options);
+        bar.finish_and_clear();
+        runs.push(run?);
+    }
+    let contents = launch.read_buffers(&memory, &placed)?;
+    let buffers = launch.judge(&contents);
+    Ok(Report {
+        launch,
+        gpu: &host.gpu,
+        runs,
+        contents,
+        buffers,
+    })
+}
+
+impl Report<'_> {
+    /// The run that took the least time.
+    fn fastest(&self) -> Statistics {
+        let fastest = self
+            .runs
+            .iter()
+            .min_by(|a, b| a.seconds.total_cmp(&b.seconds));
+        fastest.cloned().unwrap_or_default()
+    }
+
+    /// Whether every buffer is as it should be.
+    pub fn good(&self) -> bool {
+        self.buffers.iter().all(|buffer| buffer.verdict.good())
+    }
+
+    /// Writes the report as JSON. `check` says whether the verdicts count.
+    ///
+    /// # Errors
+    ///
+    /// Those of writing.
+    pub fn json(&self, check: bool, out: &mut Output) -> Result<()> {
+        let run = self.fastest();
+        let kernel = &self.launch.kernel;
+        let rate = if run.seconds > 0.0 {
+            run.wave_instructions as f64 / run.seconds
+        } else {
+            0.0
+        };
+        let verdicts = if check {
+            json!(self.buffers)
+        } else {
+            Value::Null
+        };
+        out.json(&json!({
+            "launch": self.launch.name,
+            "kernel": kernel.name,
+            "target": self.launch.code.target().name(),
+            "gpu": self.gpu.name,
+            "grid": self.launch.grid,
+            "block": self.launch.block,
+            "ok": !check || self.good(),
+            "buffers": verdicts,
+            "waves": run.waves,
+            "wave_instructions": run.wave_instructions,
+            "expected_wave_instructions": self.launch.expected_instructions,
+            "by_class": run.by_class,
+            "seconds": run.seconds,
+            "seconds_of_each_run": self.runs.iter().map(|run| run.seconds).collect::<Vec<_>>(),
+            "wave_instructions_per_second": rate,
+            "peak_resident_bytes": peak_resident_bytes(),
+            "peak_register_pages": run.peak_register_pages,
+            "lane_back_end": run.lane_back_end,
+        }))
+    }
+
+    /// Writes the report in words.
+    ///
+    /// # Errors
+    ///
+    /// Those of writing.
+    pub fn text(&self, check: bool, out: &mut Output) -> Result<()> {
+        let run = self.fastest();
+        let title = format!(
+            "{} ({}) on {}",
+            self.launch.name, self.launch.kernel.name, self.gpu.product
+        );
+        writeln!(out, "{}", styled(HEAD, title))?;
+        let [x, y, z] = self.launch.grid;
+        let [a, b, c] = self.launch.block;
+        writeln!(
+            out,
+            "  {x} x {y} x {z} workgroups of {a} x {b} x {c} threads, {} waves",
+            run.waves
+        )?;
+        let rate = if run.seconds > 0.0 {
+            run.wave_instructions as f64 / run.seconds
+        } else {
+            0.0
+        };
+        writeln!(
+            out,
+            "  {} wave instructions in {:.6} s, {} per second",
+            run.wave_instructions,
+            run.seconds,
+            count(rate)
+        )?;
+        let classes: Vec<String> = run
+            .by_class
+            .iter()
+            .filter(|(_, count)| **count > 0)
+            .map(|(class, count)| format!("{class} {count}"))
+            .collect();
+        if !classes.is_empty() {
+            writeln!(out, "  {}", styled(DIM, classes.join(", ")))?;
+        }
+        if let Some(expected) = self.launch.expected_instructions
+            && expected != run.wave_instructions
+        {
+            writeln!(out, "  {expected} wave instructions were expected")?;
+        }
+        let resident = peak_resident_bytes().map_or("unknown".to_owned(), bytes);
+        let pages = bytes(run.peak_register_pages * 4096);
+        writeln!(
+            out,
+            "  {} lanes, at most {pages} of registers, {resident} resident",
+            run.lane_back_end
+        )?;
+        if check {
+            for buffer in &self.buffers {
+                let word = if buffer.verdict.good() {
+                    styled(GOOD, "ok  ")
+                } else {
+                    styled(BAD, "FAIL")
+                };
+                writeln!(out, "  {word} {}: {}", buffer.name, buffer.describe())?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,136 @@
+//! Where a launch meets what executes it: a device of the chosen GPU, and its dispatches.
+
+use anyhow::{Context, Result, anyhow, bail};
+use rocjitsu_config::Gpu;
+use rocjitsu_exec::error::Cause;
+use rocjitsu_exec::record::Class;
+use rocjitsu_gpu::dispatch::{self, Device, Dispatch, DispatchError, Limits};
+use rocjitsu_gpu::memory::Memory;
+use rocjitsu_isa::Target;
+use rocjitsu_lanes::Backend;
+
+use crate::launch::Launch;
+use crate::launch::place::{Placed, Statistics};
+
+/// How to execute.
+pub struct Options<'a> {
+    /// Worker threads, at least 1.
+    pub threads: usize,
+    /// Allocate all declared registers of a wave when it starts.
+    pub eager_registers: bool,
+    /// Called with the number of workgroups done so far, from any thread.
+    pub progress: &'a (dyn Fn(u64) + Sync),
+}
+
+/// The lane back end to use: the one that `ROCJITSU_LANES` names, or the best of this host.
+///
+/// # Errors
+///
+/// A name that is none, or a back end that this host lacks.
+pub fn backend() -> Result<Backend> {
+    let Some(name) = std::env::var_os("ROCJITSU_LANES") else {
+        return Ok(Backend::best());
+    };
+    let name = name.to_string_lossy();
+    let backend = Backend::from_name(&name)
+        .with_context(|| format!("ROCJITSU_LANES is `{name}`: it takes scalar, avx2 or avx512"))?;
+    if !backend.is_supported() {
+        let have: Vec<_> = Backend::supported().map(Backend::name).collect();
+        bail!(
+            "ROCJITSU_LANES asks for `{name}`, which this host lacks; it has {}",
+            have.join(", ")
+        );
+    }
+    Ok(backend)
+}
+
+/// A device that runs launches.
+pub struct Engine<'m> {
+    device: Device<'m>,
+}
+
+impl<'m> Engine<'m> {
+    /// A device like `gpu` that executes code of `target`.
+    ///
+    /// # Errors
+    ///
+    /// This host lacks the back end.
+    pub fn new(
+        gpu: &Gpu,
+        target: Target,
+        backend: Backend,
+        memory: &'m Memory,
+    ) -> Result<Engine<'m>> {
+        let limits = Limits {
+            compute_units: gpu.compute_units,
+            waves_per_unit: gpu.simds_per_cu * gpu.waves_per_simd,
+            lds_per_unit: gpu.lds_kib << 10,
+            xccs: gpu.xccs,
+        };
+        // Built at the first use, which would count as time of the first dispatch.
+        target.table();
+        let device = Device::new(target, backend, limits, memory).map_err(|e| anyhow!(e))?;
+        Ok(Engine { device })
+    }
+
+    /// Executes one dispatch from its first workgroup to its last.
+    ///
+    /// # Errors
+    ///
+    /// A fault, with the instruction and address; an instruction that is not implemented.
+    pub fn run(
+        &self,
+        launch: &Launch,
+        placed: &Placed,
+        options: &Options<'_>,
+    ) -> Result<Statistics> {
+        let grid = std::array::from_fn(|axis| launch.grid[axis] * launch.block[axis]);
+        let dispatch = Dispatch {
+            name: launch.kernel.name.clone(),
+            descriptor: launch.kernel.descriptor,
+            entry: placed.entry_address,
+            grid,
+            workgroup: launch.block,
+            cluster: launch.cluster,
+            group_segment: placed.group_segment_bytes,
+            private_segment: placed.private_segment_bytes,
+            kernarg: placed.kernarg_address,
+            packet: placed.packet_address,
+            queue: placed.queue_address,
+            id: 0,
+        };
+        let how = dispatch::Options {
+            threads: options.threads,
+            eager_registers: options.eager_registers,
+        };
+        let done = self
+            .device
+            .dispatch(&dispatch, how, &|done, _| (options.progress)(done));
+        let done = done.map_err(|error| self.explain(error))?;
+        Ok(Statistics {
+            wave_instructions: done.total(),
+            by_class: Class::ALL
+                .into_iter()
+                .map(|class| (class.name().to_owned(), done.of(class)))
+                .collect(),
+            waves: done.waves,
+            seconds: done.seconds,
+            peak_register_pages: done.peak_register_pages as u64,
+            lane_back_end: self.device.backend().name().to_owned(),
+        })
+    }
+
+    /// Adds to a fault what lies around the address, by the names of the launch's allocations.
+    fn explain(&self, error: DispatchError) -> anyhow::Error {
+        match &error {
+            DispatchError::Stopped {
+                cause: Cause::Memory { address, .. } | Cause::Fetch { address, .. },
+                ..
+            } => {
+                let place = self.device.memory().describe(*address);
+                anyhow!("{error}\n  {address:#x} is {place}")
+            }
+            _ => error.into(),
+        }
+    }
+}

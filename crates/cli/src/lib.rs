@@ -1,0 +1,10 @@
+//! The `rocjitsu` command: launching kernels from code objects, looking into them, configuration.
+//! Each command has a file of its own; `launch` holds what belongs to a kernel launch.
+
+#![forbid(unsafe_code)]
+
+pub mod cli;
+pub mod commands;
+pub mod engine;
+pub mod launch;
+pub mod output;

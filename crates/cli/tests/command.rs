@@ -1,0 +1,345 @@
+//! The program as users call it: output, exit status, what it says of wrong usage and bad files.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+fn corpus(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../data/corpus/built")
+        .join(name)
+}
+
+fn rocjitsu(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_rocjitsu"))
+        .args(args)
+        .env_remove("CLICOLOR_FORCE")
+        .output()
+        .unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// Runs a command that has to fail with a status, and returns what it wrote to standard error.
+fn fails(status: i32, args: &[&str]) -> String {
+    let output = rocjitsu(args);
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(status), "{args:?}: {stderr}");
+    stderr
+}
+
+fn succeeds(args: &[&str]) -> String {
+    let output = rocjitsu(args);
+    assert_eq!(
+        output.status.code(),
+        Some(0),
+        "{args:?}: {}",
+        text(&output.stderr)
+    );
+    text(&output.stdout)
+}
+
+#[test]
+fn usage_errors_have_status_2_and_say_what_is_wrong() {
+    assert!(fails(2, &[]).contains("Usage:"));
+    assert!(fails(2, &["lunch"]).contains("unrecognized subcommand 'lunch'"));
+    let json = corpus("asm_axpy.json");
+    let json = json.to_str().unwrap();
+    assert!(fails(2, &["launch", json]).contains("a description needs --target"));
+    assert!(
+        fails(2, &["launch", json, "--target", "gfx9000"]).contains("unknown target `gfx9000`")
+    );
+    assert!(
+        fails(2, &["launch", json, "--target", "gfx942", "--grid", "1"])
+            .contains("--grid goes with a code object")
+    );
+    assert!(
+        fails(2, &["launch", json, "--target", "gfx942", "--gpu", "mi210"])
+            .contains("does not run code for gfx942")
+    );
+    assert!(
+        fails(2, &["launch", json, "--target", "gfx942", "--gpu", "mi300"])
+            .contains("the presets are")
+    );
+    assert!(
+        fails(2, &["launch", json, "--target", "gfx942", "--repeat", "0"]).contains("--repeat")
+    );
+    assert!(
+        fails(
+            2,
+            &["launch", json, "--target", "gfx942", "--out", "9=x.npy"]
+        )
+        .contains("numbered from 0")
+    );
+    let elf = corpus("asm_axpy.gfx942.hsaco");
+    let elf = elf.to_str().unwrap();
+    assert!(fails(2, &["launch", elf]).contains("a code object needs --grid"));
+    assert!(fails(2, &["launch", elf, "--check"]).contains("--check needs a description"));
+    assert!(fails(2, &["launch", elf, "--grid", "0"]).contains("`0` is no extent"));
+    assert!(fails(2, &["launch", elf, "--arg", "i8:300"]).contains("i8 does not hold 300"));
+    assert!(
+        fails(2, &["launch", elf, "--target", "gfx950"]).contains("is code for gfx942, not gfx950")
+    );
+    assert!(fails(2, &["config", "show", "mi999"]).contains("neither a preset"));
+}
+
+#[test]
+fn failures_have_status_1_and_name_the_cause() {
+    assert!(fails(1, &["info", "/nonexistent"]).contains("cannot read /nonexistent"));
+    let elf = corpus("asm_axpy.gfx942.hsaco");
+    let elf = elf.to_str().unwrap();
+    let few = fails(
+        1,
+        &[
+            "launch", elf, "--grid", "1", "--block", "64", "--arg", "i32:1",
+        ],
+    );
+    assert!(
+        few.contains("arguments, but 1 are given") && few.contains("global_buffer, 8 bytes"),
+        "{few}"
+    );
+    let kernel = fails(
+        1,
+        &[
+            "launch", elf, "--kernel", "other", "--grid", "1", "--block", "64",
+        ],
+    );
+    assert!(kernel.contains("no kernel `other`"), "{kernel}");
+    let json = corpus("asm_axpy.json");
+    let json = json.to_str().unwrap();
+    let other = fails(1, &["launch", json, "--target", "gfx1151"]);
+    assert!(
+        other.contains("--target gfx1100 --run-as gfx1151"),
+        "{other}"
+    );
+    let run_as = fails(
+        1,
+        &["launch", json, "--target", "gfx942", "--run-as", "gfx950"],
+    );
+    assert!(run_as.contains("gfx942 cannot run as gfx950"), "{run_as}");
+}
+
+#[test]
+fn info_reads_every_code_object() {
+    let folder = corpus("");
+    let mut count = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path
+            .extension()
+            .is_none_or(|extension| extension != "hsaco")
+        {
+            continue;
+        }
+        let json: serde_json::Value =
+            serde_json::from_str(&succeeds(&["info", "--json", path.to_str().unwrap()])).unwrap();
+        let target = Path::new(path.file_stem().unwrap())
+            .extension()
+            .unwrap()
+            .to_str()
+            .unwrap();
+        assert_eq!(json["target"], target, "{}", path.display());
+        assert!(!json["kernels"].as_array().unwrap().is_empty());
+        count += 1;
+    }
+    assert_eq!(count, 486);
+}
+
+#[test]
+fn info_in_words() {
+    let path = corpus("hip_launch_facts.gfx90a.hsaco");
+    let path = path.to_str().unwrap();
+    let shown = succeeds(&["info", path]);
+    assert!(
+        !shown.contains('\u{1b}'),
+        "colour although the output is no terminal"
+    );
+    for part in [
+        "version 6 for gfx90a, xnack any, sramecc any",
+        "kernel launch_facts (launch_facts.kd)",
+        "hidden_block_count_x",
+        "64 lanes",
+    ] {
+        assert!(shown.contains(part), "{part} is missing in\n{shown}");
+    }
+    let path = corpus("asm_axpy.gfx1100.hsaco");
+    assert!(
+        succeeds(&["info", path.to_str().unwrap(), "--run-as", "gfx1151"])
+            .contains("gfx1100 run as gfx1151")
+    );
+}
+
+/// A file in the target's temporary folder, removed when dropped.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str, content: &[u8]) -> Self {
+        let path =
+            Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}-{name}", std::process::id()));
+        std::fs::write(&path, content).unwrap();
+        Scratch(path)
+    }
+
+    fn path(&self) -> &str {
+        self.0.to_str().unwrap()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+#[test]
+fn damaged_files_are_reported_with_the_part() {
+    let whole = std::fs::read(corpus("asm_axpy.gfx942.hsaco")).unwrap();
+    let cut = Scratch::new("cut.hsaco", &whole[..whole.len() / 2]);
+    let error = fails(1, &["info", cut.path()]);
+    assert!(
+        error.contains("cut.hsaco")
+            && (error.contains("section headers") || error.contains("program header")),
+        "{error}"
+    );
+    let text_file = Scratch::new("text.hsaco", b"hello");
+    assert!(fails(1, &["info", text_file.path()]).contains("not an ELF file"));
+    let bad = Scratch::new(
+        "bad.json",
+        br#"{"format": 1, "name": "x", "args": [], "target": {}}"#,
+    );
+    let error = fails(1, &["launch", bad.path(), "--target", "gfx942"]);
+    assert!(error.contains("unknown field `target`"), "{error}");
+    let newer = Scratch::new(
+        "newer.json",
+        br#"{"format": 2, "name": "x", "args": [], "targets": {}}"#,
+    );
+    assert!(fails(1, &["launch", newer.path(), "--target", "gfx942"]).contains("format 2"));
+    let original = std::fs::read_to_string(corpus("asm_axpy.json")).unwrap();
+    let wrong_hash = original.replacen("init_sha256\": \"", "init_sha256\": \"00", 1);
+    let root =
+        Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}-description", std::process::id()));
+    std::fs::create_dir_all(root.join("built")).unwrap();
+    std::fs::write(root.join("built/a.json"), wrong_hash).unwrap();
+    std::fs::copy(
+        corpus("asm_axpy.gfx942.hsaco"),
+        root.join("built/asm_axpy.gfx942.hsaco"),
+    )
+    .unwrap();
+    let error = fails(
+        1,
+        &[
+            "launch",
+            root.join("built/a.json").to_str().unwrap(),
+            "--target",
+            "gfx942",
+        ],
+    );
+    std::fs::remove_dir_all(root).unwrap();
+    assert!(
+        error.contains("the generated content has SHA-256"),
+        "{error}"
+    );
+}
+
+/// Two code objects in one file, as `hipcc --genco` writes them.
+fn offload_bundle(parts: &[(&str, Vec<u8>)]) -> Vec<u8> {
+    let mut data = b"__CLANG_OFFLOAD_BUNDLE__".to_vec();
+    data.extend((parts.len() as u64).to_le_bytes());
+    let mut at = data.len() + parts.iter().map(|(id, _)| 24 + id.len()).sum::<usize>();
+    for (id, content) in parts {
+        for number in [at, content.len(), id.len()] {
+            data.extend((number as u64).to_le_bytes());
+        }
+        data.extend(id.as_bytes());
+        at += content.len();
+    }
+    parts.iter().for_each(|(_, content)| data.extend(content));
+    data
+}
+
+#[test]
+fn offload_bundles_are_opened() {
+    let read = |target: &str| std::fs::read(corpus(&format!("asm_axpy.{target}.hsaco"))).unwrap();
+    let one = ("hipv4-amdgcn-amd-amdhsa--gfx90a:xnack-", read("gfx90a"));
+    let other = ("hipv4-amdgcn-amd-amdhsa--gfx942", read("gfx942"));
+    let host = ("host-x86_64-unknown-linux-gnu-", Vec::new());
+    let both = Scratch::new(
+        "both.hsaco",
+        &offload_bundle(&[host.clone(), one.clone(), other]),
+    );
+    assert!(succeeds(&["info", both.path(), "--target", "gfx942"]).contains("for gfx942"));
+    let error = fails(1, &["info", both.path()]);
+    assert!(
+        error.contains("gfx90a:xnack-, gfx942: choose one with --target"),
+        "{error}"
+    );
+    assert!(fails(1, &["info", both.path(), "--target", "gfx950"]).contains("no part for it"));
+    let single = Scratch::new("single.hsaco", &offload_bundle(&[host, one]));
+    assert!(succeeds(&["info", single.path()]).contains("for gfx90a"));
+    assert!(fails(2, &["launch", single.path()]).contains("a code object needs --grid"));
+    let cut = std::fs::read(&both.0).unwrap()[..40].to_vec();
+    let cut = Scratch::new("cut-bundle.hsaco", &cut);
+    assert!(
+        fails(1, &["info", cut.path()]).contains("offload bundle: the size of part 0 is cut off")
+    );
+}
+
+#[test]
+fn configuration() {
+    let listed = succeeds(&["config", "list"]);
+    for name in [
+        "mi300x",
+        "mi355x",
+        "mi210",
+        "mi455x",
+        "w7900",
+        "r9700",
+        "strix-halo",
+    ] {
+        assert!(listed.contains(name));
+    }
+    assert!(succeeds(&["config", "show", "mi300x"]).contains("205822885888"));
+    let file = Scratch::new(
+        "gpu.json",
+        br#"{"gpu": "mi300x", "overrides": {"compute_units": 38, "xccs": 1}}"#,
+    );
+    let json: serde_json::Value =
+        serde_json::from_str(&succeeds(&["config", "show", "--json", file.path()])).unwrap();
+    assert_eq!(json["compute_units"], 38);
+    let wrong = Scratch::new(
+        "wrong.json",
+        br#"{"gpu": "mi300x", "overrides": {"cus": 38}}"#,
+    );
+    assert!(
+        fails(1, &["config", "show", wrong.path()]).contains("overrides.cus: unknown field `cus`")
+    );
+}
+
+#[test]
+fn completions_and_help() {
+    for shell in ["bash", "zsh", "fish"] {
+        assert!(succeeds(&["completions", shell]).contains("rocjitsu"));
+    }
+    let help = succeeds(&["launch", "--help"]);
+    assert!(
+        help.contains("buf:SIZE[:OPTION]") && help.contains("--run-as"),
+        "{help}"
+    );
+}
+
+#[test]
+fn a_closed_pipe_is_no_panic() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_rocjitsu"))
+        .args(["completions", "bash"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(
+        (output.status.code(), text(&output.stderr).as_str()),
+        (Some(0), "")
+    );
+}

@@ -1,0 +1,280 @@
+//! Launches that execute: results against the expected ones, arguments from the command line,
+//! files and printed elements, faults with their cause.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn corpus(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../data/corpus/built")
+        .join(name);
+    path.to_str().unwrap().to_owned()
+}
+
+/// Exit status, standard output, standard error.
+fn rocjitsu(args: &[&str]) -> (Option<i32>, String, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_rocjitsu"))
+        .args(args)
+        .env_remove("ROCJITSU_LANES")
+        .output()
+        .unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (
+        output.status.code(),
+        text(output.stdout),
+        text(output.stderr),
+    )
+}
+
+fn scratch(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}-{name}", std::process::id()))
+}
+
+#[test]
+fn a_description_runs_and_is_checked_on_every_target() {
+    let description = corpus("asm_axpy.json");
+    for target in [
+        "gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201", "gfx1250",
+    ] {
+        let (status, stdout, stderr) = rocjitsu(&[
+            "launch",
+            &description,
+            "--target",
+            target,
+            "--check",
+            "--threads",
+            "2",
+        ]);
+        assert_eq!(status, Some(0), "{target}: {stdout}{stderr}");
+        assert!(stdout.contains("ok   out: equal"), "{target}: {stdout}");
+    }
+    let as_other = [
+        "launch",
+        &description,
+        "--target",
+        "gfx1100",
+        "--run-as",
+        "gfx1151",
+        "--check",
+    ];
+    let (status, stdout, stderr) = rocjitsu(&as_other);
+    assert_eq!(status, Some(0), "{stdout}{stderr}");
+    assert!(stdout.contains("Radeon 8060S"), "{stdout}");
+}
+
+#[test]
+fn json_has_the_statistics() {
+    let description = corpus("asm_axpy.json");
+    let args = [
+        "launch",
+        &description,
+        "--target",
+        "gfx942",
+        "--check",
+        "--json",
+        "--repeat",
+        "2",
+        "--lanes",
+        "scalar",
+    ];
+    let (status, stdout, stderr) = rocjitsu(&args);
+    assert_eq!(status, Some(0), "{stderr}");
+    let json: serde_json::Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!(
+        (&json["ok"], &json["waves"], &json["lane_back_end"]),
+        (&true.into(), &4.into(), &"scalar".into())
+    );
+    assert_eq!(json["buffers"][0]["result"], "equal");
+    let classes: u64 = json["by_class"]
+        .as_object()
+        .unwrap()
+        .values()
+        .map(|count| count.as_u64().unwrap())
+        .sum();
+    assert_eq!(json["wave_instructions"], classes);
+    assert_eq!(json["seconds_of_each_run"].as_array().unwrap().len(), 2);
+    assert!(json["peak_resident_bytes"].as_u64().unwrap() > 1 << 20);
+    assert!(json["peak_register_pages"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn arguments_from_the_command_line() {
+    let file = corpus("asm_axpy.gfx942.hsaco");
+    let array = scratch("out.npy");
+    let raw = scratch("out.bin");
+    let out = format!("out:256:f32={}", array.display());
+    let also = format!("0={}", raw.display());
+    let args = [
+        "launch",
+        &file,
+        "--kernel",
+        "axpy",
+        "--grid",
+        "1",
+        "--block",
+        "64",
+        "--arg",
+        &out,
+        "--arg",
+        "buf:256:f32:fill=3",
+        "--arg",
+        "buf:256:f32:fill=0.5",
+        "--arg",
+        "f32:2",
+        "--arg",
+        "i32:63",
+        "--out",
+        &also,
+        "--print",
+        "0",
+        "--print",
+        "0:u32:2",
+    ];
+    let (status, stdout, stderr) = rocjitsu(&args);
+    assert_eq!(status, Some(0), "{stderr}");
+    assert!(stdout.contains("arg0 as f32: 6.5 6.5 "), "{stdout}");
+    assert!(
+        stdout.contains(&format!("arg0 as u32: {0} {0}\n", 6.5f32.to_bits())),
+        "{stdout}"
+    );
+    let (npy, bytes) = (std::fs::read(&array).unwrap(), std::fs::read(&raw).unwrap());
+    std::fs::remove_file(&raw).unwrap();
+    assert_eq!((npy.len(), bytes.len()), (128 + 256, 256));
+    assert_eq!(npy[128..], bytes);
+    let floats: Vec<f32> = bytes
+        .chunks_exact(4)
+        .map(|b| f32::from_le_bytes(b.try_into().unwrap()))
+        .collect();
+    assert!(
+        floats[..63].iter().all(|value| *value == 6.5) && floats[63] == 0.0,
+        "{floats:?}"
+    );
+    // The written array is an argument of the next launch.
+    let path = array.to_str().unwrap();
+    let again = [
+        "launch",
+        &file,
+        "--grid",
+        "1",
+        "--block",
+        "64",
+        "--arg",
+        "buf:256:f32",
+        "--arg",
+        path,
+        "--arg",
+        path,
+        "--arg",
+        "f32:1",
+        "--arg",
+        "i32:64",
+        "--print",
+        "0::2",
+    ];
+    let (status, stdout, stderr) = rocjitsu(&again);
+    std::fs::remove_file(&array).unwrap();
+    assert_eq!(status, Some(0), "{stderr}");
+    assert!(stdout.contains("arg0 as f32: 13 13\n"), "{stdout}");
+}
+
+#[test]
+fn a_store_outside_a_buffer_is_a_fault_that_names_the_place() {
+    let file = corpus("asm_axpy.gfx942.hsaco");
+    let args = [
+        "launch", &file, "--grid", "64", "--block", "64", "--arg", "buf:4K", "--arg", "buf:64K",
+        "--arg", "buf:64K", "--arg", "f32:1", "--arg", "i32:4096",
+    ];
+    let (status, _, stderr) = rocjitsu(&args);
+    assert_eq!(status, Some(1), "{stderr}");
+    assert!(
+        stderr.contains("kernel axpy") && stderr.contains("global_store_dword"),
+        "{stderr}"
+    );
+    assert!(stderr.contains("not mapped"), "{stderr}");
+    assert!(
+        stderr.contains("is 0x0 bytes past the end of buffer `arg0` ["),
+        "{stderr}"
+    );
+}
+
+#[test]
+fn a_wrong_result_has_status_1_and_is_located() {
+    // The description with another scalar: every element but the untouched tail differs.
+    let root = scratch("wrong");
+    std::fs::create_dir_all(root.join("built")).unwrap();
+    std::fs::create_dir_all(root.join("golden")).unwrap();
+    let text = std::fs::read_to_string(corpus("asm_axpy.json"))
+        .unwrap()
+        .replacen("0.75", "0.5", 1);
+    std::fs::write(root.join("built/wrong.json"), text).unwrap();
+    std::fs::copy(
+        corpus("asm_axpy.gfx942.hsaco"),
+        root.join("built/asm_axpy.gfx942.hsaco"),
+    )
+    .unwrap();
+    std::fs::copy(
+        corpus("../golden/asm_axpy.out.npy"),
+        root.join("golden/asm_axpy.out.npy"),
+    )
+    .unwrap();
+    let path = root.join("built/wrong.json");
+    let (status, stdout, _) = rocjitsu(&[
+        "launch",
+        path.to_str().unwrap(),
+        "--target",
+        "gfx942",
+        "--check",
+    ]);
+    assert_eq!(status, Some(1), "{stdout}");
+    assert!(
+        stdout.contains("FAIL out: 230 of 230 elements differ; first at [0]: got "),
+        "{stdout}"
+    );
+    let (status, ..) = rocjitsu(&["launch", path.to_str().unwrap(), "--target", "gfx942"]);
+    assert_eq!(status, Some(0), "without --check");
+    std::fs::remove_dir_all(root).unwrap();
+}
+
+#[test]
+fn disassembly() {
+    let (status, stdout, _) = rocjitsu(&["disasm", &corpus("hip_call_tree.gfx90a.hsaco")]);
+    assert_eq!(status, Some(0));
+    assert!(
+        stdout.contains("<call_tree>:")
+            && stdout.contains("<_ZL5pathsjj>:")
+            && stdout.contains("s_endpgm")
+    );
+    assert!(!stdout.contains(".long"), "undecoded instructions");
+    let (_, one, _) = rocjitsu(&[
+        "disasm",
+        &corpus("hip_call_tree.gfx90a.hsaco"),
+        "--kernel",
+        "call_tree",
+    ]);
+    assert!(one.len() < stdout.len() && stdout.contains(one.lines().nth(5).unwrap()));
+    let (status, stdout, _) = rocjitsu(&["disasm", "--target", "gfx942", "--hex", "7E000280"]);
+    assert_eq!(
+        (status, stdout.contains("v_mov_b32_e32 v0, 0")),
+        (Some(0), true),
+        "{stdout}"
+    );
+    let (status, stdout, _) = rocjitsu(&["disasm", "--target", "gfx942", "--hex", "ffffffff"]);
+    assert_eq!(
+        (status, stdout.contains(".long 0xffffffff")),
+        (Some(1), true),
+        "{stdout}"
+    );
+    assert_eq!(rocjitsu(&["disasm"]).0, Some(2));
+}
+
+#[test]
+fn coverage_counts_operations() {
+    let (status, stdout, _) = rocjitsu(&["coverage", "--target", "gfx942", "--json", "--missing"]);
+    assert_eq!(status, Some(0));
+    let json: serde_json::Value = serde_json::from_str(&stdout).unwrap();
+    let count = |key: &str| json[0][key].as_u64().unwrap();
+    let parts =
+        count("exact") + count("bounded") + count("partly") + count("missing") + count("not_tried");
+    assert_eq!(count("operations"), parts);
+    assert!(count("exact") > 50);
+}

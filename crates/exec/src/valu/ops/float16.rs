@@ -1,0 +1,135 @@
+//! Half-precision arithmetic, one value in each lane. A sum or product is computed in f32, where products
+//! are exact; rounding a sum of two f16 values twice gives the same as once, as f32 has more than twice the
+//! bits.
+
+use rocjitsu_lanes::kernel::Aux;
+use rocjitsu_lanes::scalar::{arithmetic as arith, minmax, rounding};
+use rocjitsu_lanes::vector::Lanes;
+
+use super::float32::nan_rules;
+use super::ops;
+use super::support::{PLAIN, half1, half2, half3, med3_numbers, mode};
+
+ops! {
+    v_add_f16[x](a: F16, b: F16) -> F16 { add::<L>(L::f32_from_f16(a), L::f32_from_f16(b)) }
+    => modal { let m = mode(x); half2::<L>(a, b, |a, b| arith::v_add_f16(a, b, m)) }
+    v_sub_f16[x](a: F16, b: F16) -> F16 { sub::<L>(L::f32_from_f16(a), L::f32_from_f16(b)) }
+    => modal { let m = mode(x); half2::<L>(a, b, |a, b| arith::v_sub_f16(a, b, m)) }
+    v_subrev_f16[x](a: F16, b: F16) -> F16 { sub::<L>(L::f32_from_f16(b), L::f32_from_f16(a)) }
+    => modal { let m = mode(x); half2::<L>(a, b, |a, b| arith::v_sub_f16(b, a, m)) }
+    v_mul_f16[x](a: F16, b: F16) -> F16 { mul::<L>(L::f32_from_f16(a), L::f32_from_f16(b)) }
+    => modal { let m = mode(x); half2::<L>(a, b, |a, b| arith::v_mul_f16(a, b, m)) }
+    v_fma_f16 | v_fmac_f16 | v_fmaak_f16 | v_fmamk_f16 | v_fma_legacy_f16[x](a: F16, b: F16, c: F16) -> F16 {
+        fma::<L>(L::f32_from_f16(a), L::f32_from_f16(b), L::f32_from_f16(c))
+    }
+    => modal { let m = mode(x); half3::<L>(a, b, c, |a, b, c| arith::v_fma_f16(a, b, c, m)) }
+    v_mad_f16 | v_mac_f16 | v_madak_f16 | v_madmk_f16 | v_mad_legacy_f16[x](a: F16, b: F16, c: F16) -> F16 {
+        let product = mul::<L>(L::f32_from_f16(a), L::f32_from_f16(b));
+        add::<L>(L::f32_from_f16(product), L::f32_from_f16(c))
+    }
+    => modal { let m = mode(x); half3::<L>(a, b, c, |a, b, c| arith::v_mad_f16(a, b, c, m)) }
+
+    v_min_f16[x](a: F16, b: F16) -> F16 { min::<L>(x, a, b) }
+    v_max_f16[x](a: F16, b: F16) -> F16 { max::<L>(x, a, b) }
+    v_min3_f16[x](a: F16, b: F16, c: F16) -> F16 {
+        let rules = nan_rules(x);
+        half3::<L>(a, b, c, |a, b, c| minmax::v_min3_f16(a, b, c, rules))
+    }
+    v_max3_f16[x](a: F16, b: F16, c: F16) -> F16 {
+        let rules = nan_rules(x);
+        half3::<L>(a, b, c, |a, b, c| minmax::v_max3_f16(a, b, c, rules))
+    }
+    v_med3_f16[x](a: F16, b: F16, c: F16) -> F16 {
+        let rules = nan_rules(x);
+        three::<L>(a, b, c, med3_numbers::<L>, move |a, b, c| minmax::v_med3_f16(a, b, c, rules))
+    }
+    v_minmax_f16[x](a: F16, b: F16, c: F16) -> F16 {
+        let rules = nan_rules(x);
+        half3::<L>(a, b, c, |a, b, c| minmax::v_minmax_f16(a, b, c, rules))
+    }
+    v_maxmin_f16[x](a: F16, b: F16, c: F16) -> F16 {
+        let rules = nan_rules(x);
+        half3::<L>(a, b, c, |a, b, c| minmax::v_maxmin_f16(a, b, c, rules))
+    }
+    v_min_num_f16(a: F16, b: F16) -> F16 { two::<L>(a, b, L::min_f32, minmax::v_min_num_f16) }
+    v_max_num_f16(a: F16, b: F16) -> F16 { two::<L>(a, b, L::max_f32, minmax::v_max_num_f16) }
+    v_minimum_f16(a: F16, b: F16) -> F16 { two::<L>(a, b, L::min_f32, minmax::v_minimum_f16) }
+    v_maximum_f16(a: F16, b: F16) -> F16 { two::<L>(a, b, L::max_f32, minmax::v_maximum_f16) }
+    v_min3_num_f16(a: F16, b: F16, c: F16) -> F16 { half3::<L>(a, b, c, minmax::v_min3_num_f16) }
+    v_max3_num_f16(a: F16, b: F16, c: F16) -> F16 { half3::<L>(a, b, c, minmax::v_max3_num_f16) }
+    v_med3_num_f16(a: F16, b: F16, c: F16) -> F16 {
+        three::<L>(a, b, c, med3_numbers::<L>, minmax::v_med3_num_f16)
+    }
+    v_minmax_num_f16(a: F16, b: F16, c: F16) -> F16 { half3::<L>(a, b, c, minmax::v_minmax_num_f16) }
+    v_maxmin_num_f16(a: F16, b: F16, c: F16) -> F16 { half3::<L>(a, b, c, minmax::v_maxmin_num_f16) }
+    v_minimum3_f16(a: F16, b: F16, c: F16) -> F16 { half3::<L>(a, b, c, minmax::v_minimum3_f16) }
+    v_maximum3_f16(a: F16, b: F16, c: F16) -> F16 { half3::<L>(a, b, c, minmax::v_maximum3_f16) }
+    v_minimummaximum_f16(a: F16, b: F16, c: F16) -> F16 { half3::<L>(a, b, c, minmax::v_minimummaximum_f16) }
+    v_maximumminimum_f16(a: F16, b: F16, c: F16) -> F16 { half3::<L>(a, b, c, minmax::v_maximumminimum_f16) }
+
+    v_trunc_f16(a: F16) -> F16 { half1::<L>(a, rounding::v_trunc_f16) }
+    v_ceil_f16(a: F16) -> F16 { half1::<L>(a, rounding::v_ceil_f16) }
+    v_floor_f16(a: F16) -> F16 { half1::<L>(a, rounding::v_floor_f16) }
+    v_rndne_f16(a: F16) -> F16 { half1::<L>(a, rounding::v_rndne_f16) }
+    v_fract_f16[x](a: F16) -> F16 { half1::<L>(a, |a| rounding::v_fract_f16(a, PLAIN)) }
+    => modal { let m = mode(x); half1::<L>(a, |a| rounding::v_fract_f16(a, m)) }
+    v_ldexp_f16[x](a: F16, e: B16) -> F16 { half2::<L>(a, e, |a, e| rounding::v_ldexp_f16(a, e as i16, PLAIN)) }
+    => modal { let m = mode(x); half2::<L>(a, e, |a, e| rounding::v_ldexp_f16(a, e as i16, m)) }
+    v_frexp_mant_f16(a: F16) -> F16 { half1::<L>(a, rounding::v_frexp_mant_f16) }
+    v_frexp_exp_i16_f16(a: F16) -> B16 { half1::<L>(a, rounding::v_frexp_exp_i16_f16) }
+}
+
+/// f16 of the sum of f16 values held as f32.
+#[inline(always)]
+pub fn add<L: Lanes>(a: L::V, b: L::V) -> L::V {
+    L::f16_from_f32(L::add_f32(a, b))
+}
+/// f16 of the difference of f16 values held as f32.
+#[inline(always)]
+pub fn sub<L: Lanes>(a: L::V, b: L::V) -> L::V {
+    L::f16_from_f32(L::sub_f32(a, b))
+}
+/// f16 of the product of f16 values held as f32.
+#[inline(always)]
+pub fn mul<L: Lanes>(a: L::V, b: L::V) -> L::V {
+    L::f16_from_f32(L::mul_f32(a, b))
+}
+/// f16 of `a * b + c`, f16 values held as f32: the product is exact, the sum rounded to odd.
+#[inline(always)]
+pub fn fma<L: Lanes>(a: L::V, b: L::V, c: L::V) -> L::V {
+    L::f16_from_f32(L::add_odd_f32(L::mul_f32(a, b), c))
+}
+
+/// A choice among f16 values, made on them as f32 unless one is NaN.
+#[inline(always)]
+pub fn two<L: Lanes>(a: L::V, b: L::V, pick: impl Fn(L::V, L::V) -> L::V, slow: impl Fn(u16, u16) -> u16) -> L::V {
+    let (wide_a, wide_b) = (L::f32_from_f16(a), L::f32_from_f16(b));
+    let r = L::f16_from_f32(pick(wide_a, wide_b));
+    if L::bits(L::unordered_f32(wide_a, wide_b)) == 0 { r } else { half2::<L>(a, b, slow) }
+}
+/// As [`two`], for three values.
+#[inline(always)]
+fn three<L: Lanes>(
+    a: L::V,
+    b: L::V,
+    c: L::V,
+    pick: impl Fn(L::V, L::V, L::V) -> L::V,
+    slow: impl Fn(u16, u16, u16) -> u16,
+) -> L::V {
+    let (wide_a, wide_b, wide_c) = (L::f32_from_f16(a), L::f32_from_f16(b), L::f32_from_f16(c));
+    let r = L::f16_from_f32(pick(wide_a, wide_b, wide_c));
+    let nan = L::m_or(L::unordered_f32(wide_a, wide_b), L::unordered_f32(wide_c, wide_c));
+    if L::bits(nan) == 0 { r } else { half3::<L>(a, b, c, slow) }
+}
+/// v_min_f16 before gfx12.
+#[inline(always)]
+pub fn min<L: Lanes>(x: Aux, a: L::V, b: L::V) -> L::V {
+    let rules = nan_rules(x);
+    two::<L>(a, b, L::min_f32, move |a, b| minmax::v_min_f16(a, b, rules))
+}
+/// v_max_f16 before gfx12.
+#[inline(always)]
+pub fn max<L: Lanes>(x: Aux, a: L::V, b: L::V) -> L::V {
+    let rules = nan_rules(x);
+    two::<L>(a, b, L::max_f32, move |a, b| minmax::v_max_f16(a, b, rules))
+}

@@ -1,0 +1,103 @@
+//! What the files of float semantics share: the float mode in [`Aux`], values of 16 bits one by one,
+//! and minimum and maximum with a fast way for lanes without NaN.
+
+use rocjitsu_lanes::fp::Mode;
+use rocjitsu_lanes::kernel::Aux;
+use rocjitsu_lanes::vector::{Lanes, WIDTH};
+
+/// Round to nearest even, keep subnormals. The engine flushes sources and results where MODE says so.
+pub const PLAIN: Mode = Mode::from_bits(0x3f0);
+
+/// The float mode that the wave is in.
+#[inline(always)]
+pub fn mode(x: Aux) -> Mode {
+    Mode::from_bits(x.0 & 0x3ff | u32::from(x.fp16_ovfl()) << 23)
+}
+
+/// A function of one 16-bit value.
+#[inline(always)]
+pub fn half1<L: Lanes>(a: L::V, f: impl Fn(u16) -> u16) -> L::V {
+    L::map1(a, |a| u32::from(f(a as u16)))
+}
+/// A function of two 16-bit values.
+#[inline(always)]
+pub fn half2<L: Lanes>(a: L::V, b: L::V, f: impl Fn(u16, u16) -> u16) -> L::V {
+    L::map2(a, b, |a, b| u32::from(f(a as u16, b as u16)))
+}
+/// A function of three 16-bit values.
+#[inline(always)]
+pub fn half3<L: Lanes>(a: L::V, b: L::V, c: L::V, f: impl Fn(u16, u16, u16) -> u16) -> L::V {
+    L::map3(a, b, c, |a, b, c| u32::from(f(a as u16, b as u16, c as u16)))
+}
+/// A function of two pairs of 16-bit values, half by half.
+#[inline(always)]
+pub fn pair2<L: Lanes>(a: L::V, b: L::V, f: impl Fn(u16, u16) -> u16) -> L::V {
+    L::map2(a, b, |a, b| u32::from(f(a as u16, b as u16)) | u32::from(f((a >> 16) as u16, (b >> 16) as u16)) << 16)
+}
+/// A function of three pairs of 16-bit values, half by half.
+#[inline(always)]
+pub fn pair3<L: Lanes>(a: L::V, b: L::V, c: L::V, f: impl Fn(u16, u16, u16) -> u16) -> L::V {
+    L::map3(a, b, c, |a, b, c| {
+        let low = f(a as u16, b as u16, c as u16);
+        let high = f((a >> 16) as u16, (b >> 16) as u16, (c >> 16) as u16);
+        u32::from(low) | u32::from(high) << 16
+    })
+}
+
+/// `r`, or with a NaN in any lane of `a`, `b` the lanes of `f`.
+#[inline(always)]
+pub fn unless_nan2<L: Lanes>(a: L::V, b: L::V, r: L::V, f: impl Fn(u32, u32) -> u32) -> L::V {
+    if L::bits(L::unordered_f32(a, b)) == 0 {
+        return r;
+    }
+    let (a, b) = (L::to_array(a), L::to_array(b));
+    L::from_array(cold2(&a, &b, f))
+}
+/// `r`, or with a NaN in any lane of `a`, `b`, `c` the lanes of `f`.
+#[inline(always)]
+pub fn unless_nan3<L: Lanes>(a: L::V, b: L::V, c: L::V, r: L::V, f: impl Fn(u32, u32, u32) -> u32) -> L::V {
+    if L::bits(L::m_or(L::unordered_f32(a, b), L::unordered_f32(c, c))) == 0 {
+        return r;
+    }
+    let (a, b, c) = (L::to_array(a), L::to_array(b), L::to_array(c));
+    L::from_array(cold3(&a, &b, &c, f))
+}
+
+/// Two sources lane by lane, out of line.
+#[cold]
+#[inline(never)]
+pub fn cold2(a: &[u32; WIDTH], b: &[u32; WIDTH], f: impl Fn(u32, u32) -> u32) -> [u32; WIDTH] {
+    std::array::from_fn(|i| f(a[i], b[i]))
+}
+/// Three sources lane by lane, out of line.
+#[cold]
+#[inline(never)]
+pub fn cold3(
+    a: &[u32; WIDTH],
+    b: &[u32; WIDTH],
+    c: &[u32; WIDTH],
+    f: impl Fn(u32, u32, u32) -> u32,
+) -> [u32; WIDTH] {
+    std::array::from_fn(|i| f(a[i], b[i], c[i]))
+}
+
+/// Smaller and larger of f32 numbers, and combinations of them; a NaN is for [`unless_nan2`] to handle.
+#[inline(always)]
+pub fn med3_numbers<L: Lanes>(a: L::V, b: L::V, c: L::V) -> L::V {
+    // As the manuals have it: what is left without the (first) largest. With zeros of both signs this is not
+    // the middle of the order that min and max use.
+    let top = L::max_f32(L::max_f32(a, b), c);
+    let rest = L::select(L::eq_f32(top, b), L::max_f32(a, c), L::max_f32(a, b));
+    L::select(L::eq_f32(top, a), L::max_f32(b, c), rest)
+}
+
+/// f32 of both halves of packed f16 values: low, high.
+#[inline(always)]
+pub fn unpack_f16<L: Lanes>(a: L::V) -> (L::V, L::V) {
+    (L::f32_from_f16(a), L::f32_from_f16(L::shr(a, L::splat(16))))
+}
+/// Packed values from a low half without bits above it and a high half likewise.
+#[inline(always)]
+pub fn pack<L: Lanes>(low: L::V, high: L::V) -> L::V {
+    L::or(low, L::shl(high, L::splat(16)))
+}

@@ -1,0 +1,468 @@
+//! Every vector case of `data/semantics` on every back end of the host, and the programs whose results come from
+//! RDNA3 chips. Wrong results fail; instructions without semantics are counted and named.
+
+mod common;
+
+use std::collections::BTreeMap;
+
+use common::{Bench, Case, HardwareCase, Memory, Semantics, hex, hex_bytes, hex_words, semantics};
+use rocjitsu_exec::error::Cause;
+use rocjitsu_exec::record::Flow;
+use rocjitsu_exec::wave::scalar;
+use rocjitsu_isa::Target;
+use rocjitsu_lanes::Backend;
+
+/// How the elements of a result are laid out.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Element {
+    Halves(Float),
+    Word,
+    Pair,
+    Bits,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Float {
+    F16,
+    Bf16,
+}
+
+fn element(mnemonic: &str) -> Element {
+    let name = mnemonic.strip_prefix("v_").unwrap_or(mnemonic);
+    if name.starts_with("dual_") {
+        return Element::Word;
+    }
+    if name.starts_with("pack_b32_f16") {
+        return Element::Halves(Float::F16);
+    }
+    for token in name.split('_') {
+        return match token {
+            "f16" => Element::Halves(Float::F16),
+            "bf16" => Element::Halves(Float::Bf16),
+            "f32" => Element::Word,
+            "f64" => Element::Pair,
+            "i16" | "u16" | "b16" | "i32" | "u32" | "b32" | "b64" | "i64" | "u64" | "u8" => Element::Bits,
+            _ => continue,
+        };
+    }
+    Element::Bits
+}
+
+/// A float as a number that counts its neighbours, and whether it is NaN.
+fn ordered(bits: u64, width: u32, mantissa: u32) -> (i128, bool) {
+    let magnitude = bits & ((1 << (width - 1)) - 1);
+    let infinity = ((1u64 << (width - 1 - mantissa)) - 1) << mantissa;
+    let signed = if bits >> (width - 1) & 1 != 0 { -i128::from(magnitude) } else { i128::from(magnitude) };
+    (signed, magnitude > infinity)
+}
+
+fn value(bits: u64, width: u32, mantissa: u32) -> f64 {
+    match (width, mantissa) {
+        (64, _) => f64::from_bits(bits),
+        (32, _) => f64::from(f32::from_bits(bits as u32)),
+        (_, 7) => f64::from(f32::from_bits((bits as u32) << 16)),
+        _ => {
+            let (e, m) = (bits >> 10 & 31, (bits & 0x3ff) as f64);
+            let size = match e {
+                31 if m == 0.0 => f64::INFINITY,
+                31 => f64::NAN,
+                0 => m * 2f64.powi(-24),
+                _ => (1.0 + m / 1024.0) * 2f64.powi(e as i32 - 15),
+            };
+            if bits >> 15 & 1 != 0 { -size } else { size }
+        }
+    }
+}
+
+/// Whether `got` is what `want` allows.
+fn close(case: &Case, got: u64, want: u64, width: u32, mantissa: u32) -> bool {
+    // The clamp modifier gives +0 here; the data keep -0. The manuals say no more than "clamped to 0".
+    let zeros = got << 1 & ((1u128 << width) - 1) as u64 == 0 && want << 1 & ((1u128 << width) - 1) as u64 == 0;
+    if got == want || zeros && case.asm.contains("clamp") {
+        return true;
+    }
+    let ((a, a_nan), (b, b_nan)) = (ordered(got, width, mantissa), ordered(want, width, mantissa));
+    if case.cmp.k == "bits" {
+        return false;
+    }
+    if a_nan || b_nan {
+        return a_nan && b_nan;
+    }
+    let n = case.cmp.n.unwrap_or(0.0);
+    let (x, y) = (value(got, width, mantissa), value(want, width, mantissa));
+    match case.cmp.k.as_str() {
+        "ulp" => (a - b).unsigned_abs() as f64 <= n || case.cmp.abs.is_some_and(|limit| (x - y).abs() <= limit),
+        "abs" => (x - y).abs() <= n,
+        "rel" => (x - y).abs() <= n * y.abs(),
+        "num" => x == y,
+        _ => false,
+    }
+}
+
+/// The lanes of a register after the case, or `None` where it is not given.
+fn expected(case: &Case, text: &str, before: &[u32]) -> Vec<u32> {
+    let words = hex_words(text);
+    if words.len() == before.len() {
+        return words;
+    }
+    let exec = hex(&case.exec);
+    let mut next = words.iter();
+    (0..before.len()).map(|lane| if exec >> lane & 1 != 0 { *next.next().unwrap() } else { before[lane] }).collect()
+}
+
+/// What differs from the case in the state of the bench, if anything.
+fn differs(all: &Semantics, case: &Case, bench: &Bench<'_>) -> Option<String> {
+    let skip = case.skip.as_deref().map_or(0, hex) | case.denorm.as_deref().map_or(0, hex);
+    let exec = hex(&case.exec);
+    let kind = element(&case.m);
+    let half = case.half.as_deref();
+    let zeros = vec![0; all.wave as usize];
+    let wave = &bench.wave;
+    let registers: Vec<u32> = case.out.v.keys().copied().collect();
+    let before = |r: &u32| case.v.get(r).map_or(&zeros, |&plane| &all.planes[plane]);
+    let wants: BTreeMap<u32, Vec<u32>> =
+        case.out.v.iter().map(|(r, text)| (*r, expected(case, text, before(r)))).collect();
+    for (&r, want) in &wants {
+        let got = wave.v.read(r);
+        for lane in (0..all.wave as usize).filter(|l| skip >> l & 1 == 0) {
+            let (g, w) = (got[lane], want[lane]);
+            let active = exec >> lane & 1 != 0;
+            let equal = if g == w || !active {
+                g == w
+            } else {
+                match kind {
+                    Element::Bits => false,
+                    Element::Word => close(case, g.into(), w.into(), 32, 23),
+                    Element::Pair => {
+                        let first = registers.iter().position(|&x| x == r).unwrap() % 2 == 0;
+                        let (lo, hi) = if first { (r, r + 1) } else { (r - 1, r) };
+                        let whole = |lo: u32, hi: u32| u64::from(lo) | u64::from(hi) << 32;
+                        match (wants.get(&lo), wants.get(&hi)) {
+                            (Some(l), Some(h)) => close(
+                                case,
+                                whole(wave.v.read(lo)[lane], wave.v.read(hi)[lane]),
+                                whole(l[lane], h[lane]),
+                                64,
+                                52,
+                            ),
+                            _ => false,
+                        }
+                    }
+                    Element::Halves(float) => {
+                        let mantissa = if float == Float::F16 { 10 } else { 7 };
+                        [0, 16].iter().all(|s| {
+                            close(case, (g >> s & 0xffff).into(), (w >> s & 0xffff).into(), 16, mantissa)
+                        })
+                    }
+                }
+            };
+            let equal = equal
+                || match half {
+                    Some("lo") => matches!(kind, Element::Halves(Float::F16)) && close(case, (g & 0xffff).into(), (w & 0xffff).into(), 16, 10)
+                        || matches!(kind, Element::Halves(Float::Bf16)) && close(case, (g & 0xffff).into(), (w & 0xffff).into(), 16, 7)
+                        || (g ^ w) & 0xffff == 0,
+                    Some("hi") => close(case, (g >> 16).into(), (w >> 16).into(), 16, 10) || (g ^ w) >> 16 == 0,
+                    _ => false,
+                };
+            if !equal {
+                return Some(format!("v{r} lane {lane}: {g:08x}, expected {w:08x}"));
+            }
+        }
+    }
+    for r in case.v.keys().filter(|r| !wants.contains_key(r)) {
+        if wave.v.read(*r) != before(r).as_slice() {
+            return Some(format!("v{r} changed"));
+        }
+    }
+    for (r, text) in &case.out.a {
+        let zero = vec![0; all.wave as usize];
+        let before = case.a.get(r).map_or(&zero, |&plane| &all.planes[plane]);
+        if wave.v.read(r + 256) != expected(case, text, before).as_slice() {
+            return Some(format!("a{r}"));
+        }
+    }
+    if exception(case) == Some(Scope::Masks) {
+        return None;
+    }
+    // Scalars: lane masks, or a value.
+    let scalar_only = case.out.v.is_empty() && (case.m.contains("readlane") || case.m.contains("readfirstlane") || case.m.contains("v_s_"));
+    if scalar_only && skip != 0 {
+        return None;
+    }
+    let mask = if case.masks.as_deref() == Some("active") { exec & !skip } else { !skip };
+    let sgprs: Vec<usize> = case.out.s.keys().copied().collect();
+    for (&n, text) in &case.out.s {
+        let (got, want) = (wave.s[n], hex(text) as u32);
+        let equal = if scalar_only {
+            match kind {
+                Element::Word => close(case, got.into(), want.into(), 32, 23),
+                _ => got == want,
+            }
+        } else {
+            let high = sgprs.iter().position(|&x| x == n).unwrap() % 2 == 1;
+            (got ^ want) & (if high { mask >> 32 } else { mask }) as u32 == 0
+        };
+        if !equal {
+            return Some(format!("s{n}: {got:08x}, expected {want:08x}"));
+        }
+    }
+    for (n, text) in &case.s {
+        if !case.out.s.contains_key(n) && wave.s[*n] != hex(text) as u32 {
+            return Some(format!("s{n} changed"));
+        }
+    }
+    let width = |x: u64| if all.wave == 64 { x } else { x & 0xffff_ffff };
+    let want_vcc = hex(case.out.vcc.as_ref().unwrap_or(&case.vcc));
+    if width(wave.s64(scalar::VCC) ^ want_vcc) & if case.out.vcc.is_some() { mask } else { u64::MAX } != 0 {
+        return Some(format!("vcc: {:x}, expected {want_vcc:x}", wave.s64(scalar::VCC)));
+    }
+    let want_exec = hex(case.out.exec.as_ref().unwrap_or(&case.exec));
+    if (wave.exec() ^ want_exec) & if case.out.exec.is_some() { mask } else { u64::MAX } != 0 {
+        return Some(format!("exec: {:x}, expected {want_exec:x}", wave.exec()));
+    }
+    if u32::from(wave.scc) != case.out.scc.unwrap_or(case.scc) {
+        return Some("scc".to_owned());
+    }
+    if wave.s[scalar::M0] != hex(case.out.m0.as_ref().unwrap_or(&case.m0)) as u32 {
+        return Some("m0".to_owned());
+    }
+    None
+}
+
+/// What of a case is not compared.
+#[derive(Clone, Copy, PartialEq)]
+enum Scope {
+    Case,
+    Masks,
+}
+
+/// Where the data differ from the manuals, which we follow: which cases, what of them, and why.
+type Exception = (fn(&Case) -> bool, Scope, &'static str);
+const EXCEPTIONS: &[Exception] = &[
+    (
+        |c| c.m.starts_with("v_cndmask_b32_dpp"),
+        Scope::Case,
+        "the emulator ignores neg and abs (V_CNDMASK_B32: floating-point modifiers are valid)",
+    ),
+    (
+        |c| c.asm.contains("clamp") && element(&c.m) == Element::Bits,
+        Scope::Case,
+        "the emulator does not saturate integers (\"ALU Clamp Bit Usage\": largest and smallest representable value)",
+    ),
+    (
+        |c| c.m.contains("_i64") && c.m.starts_with("v_cmp") && c.asm.contains(" 0x"),
+        Scope::Case,
+        "the emulator extends literals of signed 64-bit operations with zeros (\"Literal constants\": sign-extended)",
+    ),
+    (
+        |c| matches!(c.m.as_str(), "v_mad_u64_u32" | "v_mad_i64_i32" | "v_mad_co_u64_u32" | "v_mad_co_i64_i32"),
+        Scope::Masks,
+        "the emulator leaves the mask result as it was (V_MAD_U64_U32: { D1.u1, D0.u64 } = ...)",
+    ),
+    (
+        |c| c.f == "VOP2_SDWA" && c.m.contains("_co_"),
+        Scope::Masks,
+        "the emulator leaves the carry as it was (V_ADD_CO_U32: VCC.u64[laneId] = ...)",
+    ),
+    (
+        |c| c.m == "v_mqsad_pk_u16_u8" && c.trust.is_some(),
+        Scope::Case,
+        "the emulator does not mask the reference bytes of the packed forms (V_MSAD_U8)",
+    ),
+    (
+        |c| c.m.starts_with("v_permlane") && c.exec.contains(|digit| digit != 'f'),
+        Scope::Case,
+        "the emulator reads disabled lanes without FI and, on gfx950, writes them (V_PERMLANE16_B32: OPSEL is FI and \
+         BOUND_CTRL; \"EXECute Mask\")",
+    ),
+    (|c| c.m == "v_swap_b16", Scope::Case, "the emulator clears the upper half of one register (\"16-bit VGPR Naming\")"),
+    (
+        |c| c.m.starts_with("v_mad_legacy_i16"),
+        Scope::Case,
+        "the emulator sign-extends the result (V_MAD_LEGACY_I16: { 16'0, tmp.i16 })",
+    ),
+    (
+        |c| c.m.starts_with("v_bitop3_b16") && c.half.is_none(),
+        Scope::Case,
+        "the emulator clears the upper half (V_BITOP3_B16 writes D.b16, as the other instructions with op_sel)",
+    ),
+    (|c| c.m == "v_subrev_u16_sdwa", Scope::Case, "the emulator computes 32 bits (V_SUBREV_U16: D0.u16)"),
+];
+
+fn exception(case: &Case) -> Option<Scope> {
+    EXCEPTIONS.iter().find(|(applies, ..)| applies(case)).map(|(_, scope, _)| *scope)
+}
+
+/// Instructions that other tests run: matrix products.
+fn is_matrix(mnemonic: &str) -> bool {
+    ["v_mfma", "v_smfmac", "v_wmma", "v_swmmac"].iter().any(|p| mnemonic.starts_with(p))
+}
+
+/// Runs the cases of `file` as `target`. Returns the number of cases passed.
+fn check(file: &str, target: Target) -> usize {
+    let all = semantics(file, |format| format.starts_with("VOP"));
+    let memory = Memory::new(0x1_0000, 4096);
+    let mut skipped = BTreeMap::<String, usize>::new();
+    let mut wrong = BTreeMap::<String, (usize, String)>::new();
+    let mut passed = 0;
+    for case in all.cases.iter().filter(|c| !is_matrix(&c.m) && exception(c) != Some(Scope::Case)) {
+        let bytes = hex_bytes(&case.hex);
+        for backend in Backend::supported() {
+            let mut bench = all.prepare(case, target, backend, &memory);
+            let problem = match bench.step(&bytes, 0x1000) {
+                // gfx942 lacks some of gfx950's instructions.
+                Err(_) if target != all.target => break,
+                Err(text) => Some(text),
+                Ok(Flow::Next) => differs(&all, case, &bench),
+                Ok(_) if matches!(bench.fault().map(|f| &f.cause), Some(Cause::Unsupported { .. })) => {
+                    *skipped.entry(case.m.clone()).or_default() += 1;
+                    break;
+                }
+                Ok(flow) => Some(format!("{flow:?} {:?}", bench.fault())),
+            };
+            match problem {
+                None => passed += 1,
+                Some(text) => {
+                    let form = format!("{} [{}]", case.m, case.f);
+                    let text = || format!("{} ({}) on {backend}, exec {}: {text}", case.asm, case.hex, case.exec);
+                    wrong.entry(form).or_insert_with(|| (0, text())).0 += 1;
+                    break;
+                }
+            }
+        }
+    }
+    let total: usize = skipped.values().sum();
+    eprintln!("{target}: {passed} passed, {total} cases without semantics: {skipped:?}");
+    for (form, (count, text)) in &wrong {
+        eprintln!("{target} {form}: {count} wrong, such as {text}");
+    }
+    assert!(wrong.is_empty(), "{target}: {} forms with wrong results", wrong.len());
+    passed
+}
+
+#[test]
+fn gfx950() {
+    assert!(check("gfx950", Target::Gfx950) > 0);
+}
+#[test]
+fn gfx942() {
+    assert!(check("gfx950", Target::Gfx942) > 0);
+}
+#[test]
+fn gfx1100() {
+    assert!(check("gfx1100", Target::Gfx1100) > 0);
+}
+#[test]
+fn gfx1151() {
+    assert!(check("gfx1100", Target::Gfx1151) > 0);
+}
+#[test]
+fn gfx1201() {
+    assert!(check("gfx1201", Target::Gfx1201) > 0);
+}
+
+/// What differs from the chip's results, if anything.
+fn differs_from_chip(case: &HardwareCase, bench: &Bench<'_>) -> Option<String> {
+    let equal = |got: u32, want: u32| {
+        let (g, w) = (f32::from_bits(got), f32::from_bits(want));
+        got == want
+            || case.cmp == "near" && (g.is_nan() && w.is_nan() || (g - w).abs() <= 1e-5 * w.abs())
+            || case.cmp == "near" && {
+                // Results that are halves.
+                let near = |s: u32| {
+                    let (g, w) = (value((got >> s & 0xffff).into(), 16, 10), value((want >> s & 0xffff).into(), 16, 10));
+                    g.is_nan() && w.is_nan() || (g - w).abs() <= 1e-3 * w.abs()
+                };
+                near(0) && near(16)
+            }
+    };
+    let wave = &bench.wave;
+    for (&r, lanes) in &case.out.v {
+        for (&lane, text) in lanes {
+            let (got, want) = (wave.v.read(r)[lane], hex(text) as u32);
+            if !equal(got, want) {
+                return Some(format!("v{r} lane {lane}: {got:08x}, expected {want:08x}"));
+            }
+        }
+    }
+    for (&n, text) in &case.out.s {
+        if !equal(wave.s[n], hex(text) as u32) {
+            return Some(format!("s{n}: {:08x}, expected {text}", wave.s[n]));
+        }
+    }
+    let mask = |name: &str, got: u64, want: &Option<String>| {
+        let want = hex(want.as_ref()?);
+        (got != want).then(|| format!("{name}: {got:x}, expected {want:x}"))
+    };
+    mask("vcc", wave.vcc(), &case.out.vcc).or_else(|| mask("exec", wave.exec(), &case.out.exec)).or_else(|| {
+        let want = case.out.scc?;
+        (u32::from(wave.scc) != want).then(|| format!("scc, expected {want}"))
+    })
+}
+
+/// Programs that are not run: part of the name, why.
+const NOT_RUN: &[(&str, &str)] = &[
+    ("test_s_fmamk_f32", "scalar float arithmetic came with gfx1150; gfx1100 has no such instruction"),
+    ("test_vopd_multilane_mov_add", "sets a source field that v_dual_mov_b32 does not have; the decoder takes only zero there"),
+    ("test_ds_add_u32_no_rtn", "as above, the second data field of ds_add_u32"),
+    ("test_ds_max_u32_no_rtn", "as above, of ds_max_u32"),
+    ("test_ds_cmpstore_b32_", "as above, the destination of ds_cmpstore_b32"),
+    ("VInterp.", "interpolation is graphics; these programs give it scalar sources, which it does not take"),
+];
+
+/// Runs a program, branches included, to its end.
+fn run_program(bench: &mut Bench<'_>, bytes: &[u8]) -> Result<Flow, String> {
+    const START: u64 = 0x1000;
+    let mut pc = START;
+    for _ in 0..1000 {
+        let at = (pc - START) as usize;
+        if at >= bytes.len() {
+            return Ok(Flow::Next);
+        }
+        match bench.step(&bytes[at..], pc)? {
+            Flow::Next | Flow::Jump => pc = bench.wave.pc,
+            other => return Ok(other),
+        }
+    }
+    Err("runs on".to_owned())
+}
+
+#[test]
+fn results_of_chips() {
+    let all = semantics("gfx1100", |_| false);
+    let memory = Memory::new(0x1_0000, 4096);
+    for target in [Target::Gfx1100, Target::Gfx1151] {
+        let mut skipped = BTreeMap::<String, usize>::new();
+        let mut wrong = Vec::new();
+        let mut passed = 0;
+        for case in all.hardware.iter().filter(|c| !NOT_RUN.iter().any(|(name, _)| c.t.contains(name))) {
+            let bytes = hex_bytes(&case.hex);
+            for backend in Backend::supported() {
+                let mut bench = all.prepare_hardware(case, target, backend, &memory);
+                let problem = match run_program(&mut bench, &bytes) {
+                    Ok(Flow::Next) => differs_from_chip(case, &bench),
+                    other => {
+                        if let Some(Cause::Unsupported { what }) = bench.fault().map(|f| &f.cause) {
+                            *skipped.entry(what.clone()).or_default() += 1;
+                            break;
+                        }
+                        Some(format!("{other:?} {:?}", bench.fault()))
+                    }
+                };
+                match problem {
+                    None => passed += 1,
+                    Some(text) => {
+                        wrong.push(format!("{} on {backend}: {text} ({})", case.t, case.hex));
+                        break;
+                    }
+                }
+            }
+        }
+        eprintln!("{target}: {passed} passed, without semantics: {skipped:?}");
+        for line in &wrong {
+            eprintln!("{target} {line}");
+        }
+        assert!(wrong.is_empty(), "{target}: {} programs with wrong results", wrong.len());
+        assert!(passed > 0);
+    }
+}

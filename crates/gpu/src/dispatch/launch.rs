@@ -1,0 +1,331 @@
+//! The state that waves start with: SGPRs, VGPRs, EXEC, MODE, scratch.
+//! Sources: LLVM's AMDGPU usage guide ("Initial Kernel Execution State"), manuals ("Wave state").
+
+use rocjitsu_exec::memory::MemoryPort;
+use rocjitsu_exec::registers::PagePool;
+use rocjitsu_exec::target::TargetFacts;
+use rocjitsu_exec::wave::{Barrier, Group, Waiting, Wave, mode, scalar};
+use rocjitsu_isa::{FeatureSet, Target, decode};
+
+use super::{Device, Dispatch, DispatchError, Shared};
+use crate::code_object::PRELOAD_PROLOGUE_BYTES;
+
+/// HW_REG_IB_STS2 (gfx12); bits 9:6 are not zero in a wave of a cluster.
+const IB_STS2: usize = 28;
+
+/// Waves that `items` work-items in x, y, z make.
+pub fn waves_of(items: [u32; 3], wave_size: u32) -> u32 {
+    items.iter().product::<u32>().div_ceil(wave_size)
+}
+
+/// Work-items of a workgroup: fewer at the upper ends of a grid that is no multiple.
+fn extent(dispatch: &Dispatch, id: [u32; 3]) -> [u32; 3] {
+    std::array::from_fn(|i| {
+        let first = u64::from(id[i]) * u64::from(dispatch.workgroup[i]);
+        (u64::from(dispatch.grid[i]) - first).min(u64::from(dispatch.workgroup[i])) as u32
+    })
+}
+
+/// A workgroup and its waves, ready to run.
+pub struct Resident {
+    /// What the waves share.
+    pub group: Group,
+    /// The waves.
+    pub waves: Vec<Wave>,
+    /// Scratch region.
+    pub scratch: u64,
+}
+
+/// The id of workgroup number `linear`. Workgroups of a cluster follow each other.
+fn place(shared: &Shared<'_>, linear: u64) -> ([u32; 3], [u32; 3]) {
+    let cluster = shared.dispatch.cluster.map(u64::from);
+    let size: u64 = cluster.iter().product();
+    let split =
+        |n: u64, dims: [u64; 3]| [n % dims[0], n / dims[0] % dims[1], n / (dims[0] * dims[1])];
+    let clusters: [u64; 3] = std::array::from_fn(|i| shared.groups[i].div_ceil(cluster[i]));
+    let outer = split(linear / size, clusters);
+    let inner = split(linear % size, cluster);
+    let id = std::array::from_fn(|i| (outer[i] * cluster[i] + inner[i]) as u32);
+    (id, inner.map(|n| n as u32))
+}
+
+/// Sets up workgroup number `linear`, using again what an earlier one left.
+pub fn start(
+    shared: &Shared<'_>,
+    linear: u64,
+    memory: &mut MemoryPort<'_>,
+    pool: &mut PagePool,
+    old: Option<Resident>,
+) -> Result<Resident, DispatchError> {
+    let dispatch = shared.dispatch;
+    let lanes = dispatch.descriptor.wave_size;
+    let (id, in_cluster) = place(shared, linear);
+    let items = extent(dispatch, id);
+    let count = waves_of(items, lanes);
+    let scratch = shared.scratch.take()?;
+    let mut resident = old.unwrap_or_else(|| Resident {
+        group: Group {
+            lds: Vec::new(),
+            id,
+            barriers: [Barrier::default(); 32],
+            live: 0,
+            linear,
+            gds: Vec::new(),
+        },
+        waves: Vec::new(),
+        scratch,
+    });
+    resident.scratch = scratch;
+    let group = &mut resident.group;
+    group.id = id;
+    group.linear = linear;
+    group.live = count;
+    group.lds.clear();
+    // Whole dwords, so that word accesses need one check.
+    group
+        .lds
+        .resize((dispatch.group_segment as usize).next_multiple_of(4), 0);
+    group.barriers = [Barrier::default(); 32];
+    for slot in [0, 17] {
+        group.barriers[slot].members = count;
+    }
+    resident.waves.truncate(count as usize);
+    for index in 0..count {
+        let mut wave = Wave::new(lanes);
+        let base = scratch + shared.scratch.per_wave() * u64::from(index);
+        set_up(
+            shared,
+            &mut wave,
+            memory,
+            pool,
+            Place {
+                id,
+                in_cluster,
+                items,
+                index,
+                scratch: base,
+                region: scratch,
+            },
+        )?;
+        match resident.waves.get_mut(index as usize) {
+            Some(slot) => *slot = wave,
+            None => resident.waves.push(wave),
+        }
+    }
+    Ok(resident)
+}
+
+/// Where a wave stands.
+struct Place {
+    id: [u32; 3],
+    in_cluster: [u32; 3],
+    items: [u32; 3],
+    index: u32,
+    scratch: u64,
+    region: u64,
+}
+
+fn set_up(
+    shared: &Shared<'_>,
+    wave: &mut Wave,
+    memory: &mut MemoryPort<'_>,
+    pool: &mut PagePool,
+    place: Place,
+) -> Result<(), DispatchError> {
+    let dispatch = shared.dispatch;
+    let d = &dispatch.descriptor;
+    let target = shared.device.target;
+    let preloads = d.preload.length != 0;
+    wave.pc = dispatch.entry + if preloads { PRELOAD_PROLOGUE_BYTES } else { 0 };
+    wave.index = place.index;
+    wave.scratch = place.scratch;
+    wave.scratch_size = shared.scratch.per_item();
+    wave.waiting = Waiting::No;
+    let r1 = &d.rsrc1;
+    wave.mode = r1.round_32
+        | r1.round_16_64 << 2
+        | r1.denorm_32 << 4
+        | r1.denorm_16_64 << 6
+        | if r1.dx10_clamp == Some(true) {
+            mode::DX10_CLAMP
+        } else {
+            0
+        }
+        | if r1.ieee == Some(true) { mode::IEEE } else { 0 }
+        | if r1.fp16_overflow { mode::FP16_OVFL } else { 0 };
+    user_sgprs(shared, wave, memory, &place)?;
+    system_sgprs(shared, wave, target, &place);
+
+    // Work-items of this wave: packed ids in v0 (gfx90a and later).
+    let total: u32 = place.items.iter().product();
+    let first = place.index * wave.lanes;
+    let active = (total - first).min(wave.lanes);
+    wave.set_exec(if active == 64 {
+        u64::MAX
+    } else {
+        (1 << active) - 1
+    });
+    if shared.options.eager_registers {
+        wave.v.allocate_all(d.vgprs.min(target.acc_base()), pool);
+        for register in (0..d.agprs).step_by(16) {
+            wave.v.write_ptr(target.acc_base() + register, pool);
+        }
+    }
+    if d.rsrc2.workitem_id > 0 || place.items[0] > 1 {
+        let [sx, sy, _] = place.items;
+        let ids = wave.v.write(0, pool);
+        for (lane, slot) in ids.iter_mut().enumerate().take(active as usize) {
+            let item = first + lane as u32;
+            *slot = item % sx | (item / sx % sy) << 10 | (item / (sx * sy)) << 20;
+        }
+    }
+    Ok(())
+}
+
+fn user_sgprs(
+    shared: &Shared<'_>,
+    wave: &mut Wave,
+    memory: &mut MemoryPort<'_>,
+    place: &Place,
+) -> Result<(), DispatchError> {
+    let dispatch = shared.dispatch;
+    let u = &dispatch.descriptor.user_sgprs;
+    let mut pair = |n: Option<u32>, value: u64| {
+        if let Some(n) = n {
+            wave.set_s64(n as usize, value);
+        }
+    };
+    pair(u.dispatch_ptr, dispatch.packet);
+    pair(u.queue_ptr, dispatch.queue);
+    pair(u.kernarg_segment_ptr, dispatch.kernarg);
+    pair(u.dispatch_id, dispatch.id);
+    // Low word: the wave adds its scratch offset to it; high word: bytes of scratch per work-item.
+    pair(u.flat_scratch_init, place.region);
+    if let Some(n) = u.private_segment_size {
+        wave.s[n as usize] = shared.scratch.per_item();
+    }
+    if let Some(n) = u.private_segment_buffer {
+        // A swizzled buffer over this workgroup's scratch, element size 4 bytes, index stride of a wave,
+        // thread id added (LLVM: "Private Segment Buffer").
+        let words = [
+            place.region as u32,
+            (place.region >> 32) as u32 & 0xffff | 1 << 31,
+            u32::MAX,
+            scratch_descriptor_word3(wave.lanes),
+        ];
+        for (i, word) in words.into_iter().enumerate() {
+            wave.s[n as usize + i] = word;
+        }
+    }
+    if let Some(first) = u.preload {
+        let p = dispatch.descriptor.preload;
+        for i in 0..p.length {
+            let address = dispatch.kernarg + 4 * u64::from(p.offset + i);
+            let word = memory
+                .read_u32(address)
+                .map_err(|kind| DispatchError::Invalid {
+                    kernel: dispatch.name.clone(),
+                    what: format!(
+                        "argument dword {} to be preloaded at {address:#x} is {kind}",
+                        p.offset + i
+                    ),
+                })?;
+            wave.s[(first + i) as usize] = word;
+        }
+    }
+    Ok(())
+}
+
+/// Word 3 of the scratch descriptor on gfx9 (manual, "Buffer resource descriptor"): DATA_FORMAT 32
+/// (bits 18:15 = 4), element size 4 bytes (bits 20:19 = 1), index stride 64 (bits 22:21 = 3), ADD_TID_ENABLE
+/// (bit 23).
+fn scratch_descriptor_word3(lanes: u32) -> u32 {
+    let index_stride = if lanes == 64 { 3 } else { 2 };
+    4 << 15 | 1 << 19 | index_stride << 21 | 1 << 23
+}
+
+fn system_sgprs(shared: &Shared<'_>, wave: &mut Wave, target: Target, place: &Place) {
+    let dispatch = shared.dispatch;
+    let r2 = &dispatch.descriptor.rsrc2;
+    if target.generation() >= 12 {
+        let [x, y, z] = dispatch.cluster;
+        let clustered = x * y * z > 1;
+        let shown = if clustered {
+            let outer: [u32; 3] = std::array::from_fn(|i| place.id[i] / dispatch.cluster[i]);
+            let [ix, iy, iz] = place.in_cluster;
+            let flat = x * y * z - 1;
+            wave.s[scalar::TTMP + 6] =
+                ix | iy << 4 | iz << 8 | (x - 1) << 12 | (y - 1) << 16 | (z - 1) << 20 | flat << 24;
+            wave.hwreg[IB_STS2] |= 1 << 6;
+            outer
+        } else {
+            place.id
+        };
+        wave.s[scalar::TTMP + 9] = shown[0];
+        wave.s[scalar::TTMP + 7] = shown[1] & 0xffff | shown[2] << 16;
+        // ttmp8 bits 29:25: the wave's number in its workgroup.
+        wave.s[scalar::TTMP + 8] = place.index << 25;
+        return;
+    }
+    let mut next = r2.user_sgpr_count as usize;
+    let mut push = |value: u32| {
+        if next < scalar::VCC {
+            wave.s[next] = value;
+        }
+        next += 1;
+    };
+    for axis in 0..3 {
+        if r2.workgroup_id[axis] {
+            push(place.id[axis]);
+        }
+    }
+    if r2.workgroup_info {
+        // Ordered-append terms are not used by compute kernels; bits 5:0 hold the waves of the workgroup.
+        push(waves_of(place.items, dispatch.descriptor.wave_size));
+    }
+    if r2.private_segment && !target.architected_flat_scratch() {
+        push((place.scratch - place.region) as u32);
+    }
+}
+
+/// Lines of disassembly around `pc`, the instruction itself marked.
+pub fn disassembly(device: &Device<'_>, dispatch: &Dispatch, pc: u64) -> String {
+    const BEFORE: usize = 4;
+    const AFTER: usize = 2;
+    let set: FeatureSet = device.target.execution_set(dispatch.descriptor.wave_size);
+    let mut lines: Vec<(u64, String)> = Vec::new();
+    // Instructions vary in length: walk from the kernel's entry, where the boundaries are known.
+    let mut at = dispatch.entry;
+    let mut after = 0;
+    let far = pc < at || pc - at > 1 << 20;
+    if far {
+        at = pc;
+    }
+    while after <= AFTER {
+        let mut bytes = [0; 24];
+        let got = (1..=6)
+            .rev()
+            .map(|n| 4 * n)
+            .find(|&n| device.memory.read(at, &mut bytes[..n]).is_ok());
+        let Some(got) = got else { break };
+        let (text, length) = match decode(device.target, set, &bytes[..got]) {
+            Ok(inst) => (inst.row().mnemonic.to_owned(), inst.len() as u64),
+            Err(_) => {
+                let word = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+                (format!(".long {word:#010x}"), 4)
+            }
+        };
+        lines.push((at, text));
+        if at >= pc {
+            after += 1;
+        } else if lines.len() > BEFORE {
+            lines.remove(0);
+        }
+        at += length;
+    }
+    let show = |(address, text): &(u64, String)| {
+        let mark = if *address == pc { "->" } else { "  " };
+        format!("\n  {mark} {address:#x}: {text}")
+    };
+    lines.iter().map(show).collect()
+}

@@ -1,0 +1,95 @@
+//! Scratch memory of waves: a region for each workgroup under way, used again by the next.
+//! Dword k of lane l of a wave lies `(k * lanes + l) * 4` bytes behind the wave's base.
+
+use std::sync::Mutex;
+
+use super::{Dispatch, DispatchError};
+use crate::memory::{Memory, Request};
+
+/// Regions of scratch.
+pub struct Scratch<'a> {
+    memory: &'a Memory,
+    kernel: &'a str,
+    /// Bytes of one work-item, whole dwords.
+    per_item: u64,
+    /// Bytes of one wave.
+    per_wave: u64,
+    /// Bytes of one workgroup.
+    per_group: u64,
+    regions: Mutex<Regions>,
+}
+
+#[derive(Default)]
+struct Regions {
+    free: Vec<u64>,
+    all: Vec<u64>,
+}
+
+impl<'a> Scratch<'a> {
+    /// Scratch for a dispatch; allocates nothing yet.
+    pub fn new(memory: &'a Memory, dispatch: &'a Dispatch, waves_per_group: u32) -> Scratch<'a> {
+        let per_item = u64::from(dispatch.private_segment).next_multiple_of(16);
+        let per_wave = per_item * u64::from(dispatch.descriptor.wave_size);
+        Scratch {
+            memory,
+            kernel: &dispatch.name,
+            per_item,
+            per_wave,
+            per_group: per_wave * u64::from(waves_per_group),
+            regions: Mutex::default(),
+        }
+    }
+
+    /// Scratch bytes of one work-item.
+    pub fn per_item(&self) -> u32 {
+        self.per_item as u32
+    }
+
+    /// Scratch bytes of one wave.
+    pub fn per_wave(&self) -> u64 {
+        self.per_wave
+    }
+
+    /// A region for the waves of a workgroup, or 0 if the kernel has no scratch.
+    pub fn take(&self) -> Result<u64, DispatchError> {
+        if self.per_group == 0 {
+            return Ok(0);
+        }
+        let mut regions = self.regions.lock().unwrap_or_else(|e| e.into_inner());
+        if let Some(region) = regions.free.pop() {
+            return Ok(region);
+        }
+        let region = self
+            .memory
+            .allocate(&Request::new(self.per_group, "scratch"))
+            .map_err(|cause| DispatchError::Scratch {
+                kernel: self.kernel.to_owned(),
+                bytes: self.per_group,
+                cause: cause.to_string(),
+            })?;
+        regions.all.push(region);
+        Ok(region)
+    }
+
+    /// Gives a region back.
+    pub fn give(&self, region: u64) {
+        if region != 0 {
+            self.regions
+                .lock()
+                .unwrap_or_else(|e| e.into_inner())
+                .free
+                .push(region);
+        }
+    }
+}
+
+impl Drop for Scratch<'_> {
+    fn drop(&mut self) {
+        let regions = self.regions.get_mut().unwrap_or_else(|e| e.into_inner());
+        for &region in &regions.all {
+            // A region is freed once, and nobody else knows it; a failure would mean the map is damaged.
+            let freed = self.memory.free(region);
+            debug_assert!(freed.is_ok(), "scratch region {region:#x}: {freed:?}");
+        }
+    }
+}

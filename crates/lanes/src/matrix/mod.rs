@@ -1,0 +1,177 @@
+//! Matrix instructions: MFMA, SMFMAC, WMMA, SWMMAC. Pure functions from registers to registers;
+//! the arithmetic of each family lies in a module of its own.
+//!
+//! [`MatrixOp`] says what an instruction computes, [`execute`] computes it. The results follow
+//! `data/numerics/mfma-arithmetic.md`: bit for bit where its vectors cover the instruction, by
+//! the defaults of its section 7 elsewhere. EXEC is ignored, as the hardware does.
+
+mod chain;
+mod dot2;
+mod exact;
+mod formats;
+mod fused;
+mod integer;
+mod layout;
+mod op;
+mod scalar;
+mod scaled;
+mod tree;
+mod unpack;
+#[cfg(target_arch = "x86_64")]
+mod x86;
+
+#[cfg(test)]
+mod tests;
+
+pub use layout::Registers;
+pub use op::{Element, Family, Kind, MatrixOp, Modifiers, ScaleFormat};
+
+use crate::backend::Backend;
+
+/// The accumulator operand.
+#[derive(Clone, Copy, Debug)]
+pub enum COperand<'a> {
+    /// One slice per register, as for A and B.
+    Rows(&'a [&'a [u32]]),
+    /// An inline constant, as the bits of C's element type.
+    Constant(u64),
+    /// C is what D holds before the instruction (SMFMAC, SWMMAC, or the same registers).
+    InPlace,
+}
+
+/// The scale factors of one operand of a scaled instruction.
+#[derive(Clone, Copy, Debug)]
+pub enum ScaleOperand<'a> {
+    /// No scaling.
+    One,
+    /// One byte for all rows and blocks: an SGPR's low byte, or the exponent field of an inline
+    /// constant.
+    Constant(u8),
+    /// One slice per register.
+    Rows(&'a [&'a [u32]]),
+}
+
+/// Source operands: each slice is one register, one word per lane (at least `wave` lanes).
+#[derive(Clone, Copy, Debug)]
+pub struct Operands<'a> {
+    /// A, [`Registers::a`] registers.
+    pub a: &'a [&'a [u32]],
+    /// B.
+    pub b: &'a [&'a [u32]],
+    /// C.
+    pub c: COperand<'a>,
+    /// Sparse index, empty for dense instructions.
+    pub index: &'a [&'a [u32]],
+    /// Scale factors of A.
+    pub scale_a: ScaleOperand<'a>,
+    /// Scale factors of B.
+    pub scale_b: ScaleOperand<'a>,
+}
+
+impl<'a> Operands<'a> {
+    /// Operands of a dense instruction.
+    pub fn dense(a: &'a [&'a [u32]], b: &'a [&'a [u32]], c: COperand<'a>) -> Self {
+        Operands { a, b, c, index: &[], scale_a: ScaleOperand::One, scale_b: ScaleOperand::One }
+    }
+}
+
+/// Why an instruction could not be computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MatrixError {
+    /// An operand has too few registers or lanes.
+    #[error(
+        "matrix operand {operand}: {got} registers of {lanes} lanes given, {need} of {wave} needed"
+    )]
+    Operand {
+        /// Which operand.
+        operand: &'static str,
+        /// Registers that the instruction reads or writes.
+        need: usize,
+        /// Registers given.
+        got: usize,
+        /// Shortest register given.
+        lanes: usize,
+        /// Lanes of the wave.
+        wave: usize,
+    },
+    /// The back end is not available on this host.
+    #[error("back end {0} is not supported by this processor")]
+    Backend(&'static str),
+}
+
+/// A matrix instruction with all that can be worked out before the operands are known. Build it
+/// once, when the instruction is decoded.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    op: MatrixOp,
+    registers: Registers,
+    #[cfg(target_arch = "x86_64")]
+    vector: Option<x86::Recipe>,
+}
+
+impl MatrixOp {
+    /// Registers that each operand takes.
+    pub fn registers(&self) -> Registers {
+        layout::registers(self)
+    }
+}
+
+impl Prepared {
+    /// Prepares an instruction, its modifiers included.
+    pub fn new(op: &MatrixOp) -> Prepared {
+        Prepared {
+            op: *op,
+            registers: layout::registers(op),
+            #[cfg(target_arch = "x86_64")]
+            vector: x86::Recipe::new(op),
+        }
+    }
+
+    /// The instruction.
+    pub fn op(&self) -> &MatrixOp {
+        &self.op
+    }
+
+    /// Registers that each operand takes.
+    pub fn registers(&self) -> Registers {
+        self.registers
+    }
+
+    /// Computes the instruction from `operands` into `d`, one row of 64 words per register of D;
+    /// a wave32 instruction uses the first 32 words of each row. Every back end gives the same
+    /// bits. Rounding and subnormals are those of the Rust defaults: the caller must not have
+    /// changed the host's floating-point mode.
+    pub fn execute(
+        &self,
+        backend: Backend,
+        operands: &Operands<'_>,
+        d: &mut [[u32; 64]],
+    ) -> Result<(), MatrixError> {
+        if !backend.is_supported() {
+            return Err(MatrixError::Backend(backend.name()));
+        }
+        if self.op.kind == Kind::LoadScale {
+            return Ok(());
+        }
+        unpack::check(&self.op, &self.registers, operands, d.len())?;
+        #[cfg(target_arch = "x86_64")]
+        if backend != Backend::Scalar
+            && let Some(recipe) = &self.vector
+            && recipe.execute(&self.op, &self.registers, backend, operands, d)
+        {
+            return Ok(());
+        }
+        scalar::execute(&self.op, operands, d);
+        Ok(())
+    }
+}
+
+/// Prepares and computes an instruction: see [`Prepared::execute`].
+pub fn execute(
+    op: &MatrixOp,
+    backend: Backend,
+    operands: &Operands<'_>,
+    d: &mut [[u32; 64]],
+) -> Result<(), MatrixError> {
+    Prepared::new(op).execute(backend, operands, d)
+}

@@ -1,0 +1,36 @@
+//! Working storage of one instruction.
+
+/// Longest K of an instruction.
+pub(super) const MAX_K: usize = 128;
+/// Words of a panel's row.
+pub(super) const STRIDE: usize = 64;
+
+/// One row per k.
+pub(super) type Panel<T> = [[T; STRIDE]; MAX_K];
+
+/// Panels, kept per thread so that they need not be cleared.
+#[repr(C, align(64))]
+pub(super) struct Scratch {
+    /// A as f32: `a[k][row]`, rows of all blocks side by side, in the order of the jobs.
+    pub a: Panel<f32>,
+    /// B as f32: `b[k][column]`.
+    pub b: Panel<f32>,
+    /// Exponents of A for the fused kernels.
+    pub ea: Panel<i8>,
+    /// Exponents of B.
+    pub eb: Panel<i8>,
+    /// Largest exponent sums of each job, group and half of a group: 16 rows by 16 columns.
+    pub tops: [[[u8; 16]; 16]; 16],
+}
+
+impl Scratch {
+    pub fn new() -> Box<Scratch> {
+        Box::new(Scratch {
+            a: [[0.0; STRIDE]; MAX_K],
+            b: [[0.0; STRIDE]; MAX_K],
+            ea: [[0; STRIDE]; MAX_K],
+            eb: [[0; STRIDE]; MAX_K],
+            tops: [[[0; 16]; 16]; 16],
+        })
+    }
+}
