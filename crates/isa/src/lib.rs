@@ -43,6 +43,7 @@ mod decode;
 mod effects;
 mod generated;
 mod image;
+mod index;
 mod inst;
 mod operand;
 mod table;

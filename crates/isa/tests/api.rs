@@ -37,16 +37,11 @@ fn operations_have_names() {
 fn scalar_numbers_are_the_same_on_all_targets() {
     // s_mov_b32 s0, CODE
     let source = |target: Target, code: u32| {
-        let base = if target.is_cdna() || target == Target::Gfx1030 {
-            0xbe80_0000
-        } else {
-            0xbe80_0000
-        };
         let op = match target.generation() {
             9 | 11 | 12 => 0,
             _ => 3,
         };
-        inst(target, FeatureSet::Default, &[base | op << 8 | code]).operand(Name::src0)
+        inst(target, FeatureSet::Default, &[0xbe80_0000 | op << 8 | code]).operand(Name::src0)
     };
     for t in Target::ALL {
         let (m0, null) = if t.generation() < 11 {
