@@ -1,5 +1,7 @@
 //! Names, targets, fields and operands of single instructions.
 
+mod common;
+
 use std::str::FromStr;
 
 use rocjitsu_isa::{
@@ -146,6 +148,26 @@ fn halves_are_named_with_true16() {
         ),
         "{error}"
     );
+}
+
+#[test]
+fn wave64_matrices_have_their_width_with_true16() {
+    let target = Target::Gfx1201;
+    assert_eq!(target.execution_set(64), FeatureSet::True16Wave64);
+    assert_eq!(Target::Gfx942.execution_set(64), FeatureSet::Default);
+    assert_eq!(Target::Gfx1100.execution_set(64), FeatureSet::Wave64);
+    let mut count = 0;
+    for v in common::vectors("vectors.gfx1201.wave64.tsv.xz")
+        .iter()
+        .filter(|v| v.text.contains("wmma_"))
+    {
+        let Ok(i) = decode(target, target.execution_set(64), &v.bytes) else {
+            continue;
+        };
+        assert_eq!(i.text(target.execution_set(64)), v.text);
+        count += 1;
+    }
+    assert!(count > 100, "{count}");
 }
 
 #[test]
