@@ -180,6 +180,13 @@ fn lds_addresses(cx: &Cx<'_, '_>, record: &Record, register: Option<u32>) -> [u3
     lds::addresses(cx.wave.v.read(register.unwrap_or(0)), record.imm as u32)
 }
 
+/// Lanes whose data land in LDS, at least in part. What the others load is dropped (CDNA5 manual, 3.3.3); compilers
+/// give lanes that must not load such an address, together with a memory address that may be anything.
+fn landing(to: &[u32; LANES], size: usize) -> u64 {
+    let inside = |mask, (lane, &at): (usize, &u32)| mask | u64::from((at as usize) < size) << lane;
+    to.iter().enumerate().fold(0, inside)
+}
+
 impl Body for AsyncLoad {
     #[inline(always)]
     fn run(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
@@ -193,7 +200,7 @@ impl Body for AsyncLoad {
             }
         }
         let addresses: Addresses = address::global(cx, record);
-        let exec = cx.wave.exec();
+        let exec = cx.wave.exec() & landing(&to, cx.group.lds.len());
         let (mut low, mut high) = (0, 0);
         if exec != 0 {
             (low, high) = address::span(&addresses, exec);
@@ -246,5 +253,17 @@ impl Body for AsyncStore {
             }
         }
         Flow::Next
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lanes_that_miss_lds_do_not_load() {
+        let mut to = [0x7fff_ffff; LANES];
+        (to[1], to[5], to[31]) = (0, 1020, 1024);
+        assert_eq!(landing(&to, 1024), 1 << 1 | 1 << 5);
     }
 }
