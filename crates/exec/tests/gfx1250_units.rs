@@ -27,3 +27,35 @@ fn dual_selections_negate_their_sources() {
         assert_eq!(run(&[0xcf24_9103, 0x0004_1108, 0x0401_0703]), [1.5, 2.5, 3.5, -4.5], "{backend}");
     }
 }
+
+#[test]
+fn flat_accesses_to_scratch_find_words_a_row_of_lanes_apart() {
+    let base = 0x1_0000;
+    let memory = Memory::new(base, 4096);
+    for word in 0..4 * 32u32 {
+        memory.put(base + 4 * u64::from(word), &(0xab00 + word).to_le_bytes());
+    }
+    for backend in Backend::supported() {
+        let mut bench = Bench::new(Target::Gfx1250, 32, backend, &memory);
+        bench.wave.set_exec(u64::MAX);
+        bench.wave.scratch = base;
+        let flat = bench.wave.flat_scratch_base();
+        let pool = &mut bench.unit.pool;
+        for (lane, word) in bench.wave.v.write(0, pool).iter_mut().enumerate() {
+            // Lane 7 reads one word further on.
+            *word = flat as u32 + if lane == 7 { 4 } else { 0 };
+        }
+        for (lane, word) in bench.wave.v.write(1, pool).iter_mut().enumerate() {
+            *word = (flat >> 32) as u32 + ((lane as u32) << 20);
+        }
+        // flat_load_b96 v[2:4], v[0:1]
+        bench.run(&[0xec05_807c, 0x0000_0002, 0x0000_0000]);
+        for j in 0..3 {
+            for lane in 0..32u32 {
+                let word = j + u32::from(lane == 7);
+                let got = bench.wave.v.read(2 + j)[lane as usize];
+                assert_eq!(got, 0xab00 + word * 32 + lane, "word {j} of lane {lane}, {backend}");
+            }
+        }
+    }
+}
