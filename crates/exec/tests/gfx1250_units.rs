@@ -14,17 +14,30 @@ fn dual_selections_negate_their_sources() {
         let mut bench = Bench::new(Target::Gfx1250, 32, backend, &memory);
         let mut run = |words: &[u32]| {
             for (register, value) in [(3, 1.5f32), (4, 2.5), (7, 3.5), (8, 4.5)] {
-                bench.wave.v.write(register, &mut bench.unit.pool).fill(value.to_bits());
+                bench
+                    .wave
+                    .v
+                    .write(register, &mut bench.unit.pool)
+                    .fill(value.to_bits());
             }
             bench.wave.set_exec(u64::MAX);
             (bench.wave.s[0], bench.wave.s[1]) = (0xffff_0000, 0x0000_ffff);
             bench.run(words);
-            [(3, 0), (3, 16), (4, 0), (4, 16)].map(|(r, lane)| f32::from_bits(bench.wave.v.read(r)[lane]))
+            [(3, 0), (3, 16), (4, 0), (4, 16)]
+                .map(|(r, lane)| f32::from_bits(bench.wave.v.read(r)[lane]))
         };
         // v_dual_cndmask_b32 v3, -v3, v4, s0 :: v_dual_cndmask_b32 v4, v8, v7, s1
-        assert_eq!(run(&[0xcf24_9103, 0x0004_0308, 0x0401_0703]), [-1.5, 2.5, 3.5, 4.5], "{backend}");
+        assert_eq!(
+            run(&[0xcf24_9103, 0x0004_0308, 0x0401_0703]),
+            [-1.5, 2.5, 3.5, 4.5],
+            "{backend}"
+        );
         // v_dual_cndmask_b32 v3, v3, v4, s0 :: v_dual_cndmask_b32 v4, -v8, v7, s1
-        assert_eq!(run(&[0xcf24_9103, 0x0004_1108, 0x0401_0703]), [1.5, 2.5, 3.5, -4.5], "{backend}");
+        assert_eq!(
+            run(&[0xcf24_9103, 0x0004_1108, 0x0401_0703]),
+            [1.5, 2.5, 3.5, -4.5],
+            "{backend}"
+        );
     }
 }
 
@@ -54,7 +67,11 @@ fn flat_accesses_to_scratch_find_words_a_row_of_lanes_apart() {
             for lane in 0..32u32 {
                 let word = j + u32::from(lane == 7);
                 let got = bench.wave.v.read(2 + j)[lane as usize];
-                assert_eq!(got, 0xab00 + word * 32 + lane, "word {j} of lane {lane}, {backend}");
+                assert_eq!(
+                    got,
+                    0xab00 + word * 32 + lane,
+                    "word {j} of lane {lane}, {backend}"
+                );
             }
         }
     }

@@ -64,13 +64,19 @@ fn workgroups_see_what_others_wrote_before_the_barrier() {
         0x8b02_8f72, // s_and_b32 s2, ttmp6, 15: the workgroup's x in the cluster
         0x7e08_0202, // v_mov_b32 v4, s2
         0x7e06_0287, // v_mov_b32 v3, 7
-        0xee06_8000, 0x0181_0000, 0x0000_0004, // global_store_b32 v4, v3, s[0:1] scale_offset
+        0xee06_8000,
+        0x0181_0000,
+        0x0000_0004, // global_store_b32 v4, v3, s[0:1] scale_offset
         SIGNAL,
         WAIT,
         0x3a0a_0881, // v_xor_b32 v5, 1, v4
-        0xee05_0000, 0x0001_0003, 0x0000_0005, // global_load_b32 v3, v5, s[0:1] scale_offset
+        0xee05_0000,
+        0x0001_0003,
+        0x0000_0005, // global_load_b32 v3, v5, s[0:1] scale_offset
         0x4a0c_0884, // v_add_nc_u32 v6, 4, v4
-        0xee06_8000, 0x0181_0000, 0x0000_0006, // global_store_b32 v6, v3, s[0:1] scale_offset
+        0xee06_8000,
+        0x0181_0000,
+        0x0000_0006, // global_store_b32 v6, v3, s[0:1] scale_offset
         END,
     ];
     let (done, words) = run(&code, 2, 2);
@@ -91,7 +97,11 @@ fn waiting_without_a_signal_is_a_deadlock_that_names_the_workgroups() {
     let error = run(&[WAIT, END], 4, 2).0.unwrap_err();
     let text = error.to_string();
     assert!(matches!(error, DispatchError::Deadlock { .. }), "{text}");
-    assert!(text.contains("workgroup [0, 0, 0] wave 0 at barrier 17") || text.contains("workgroup [2, 0, 0] wave 0"), "{text}");
+    assert!(
+        text.contains("workgroup [0, 0, 0] wave 0 at barrier 17")
+            || text.contains("workgroup [2, 0, 0] wave 0"),
+        "{text}"
+    );
     // Without a cluster the same instruction does nothing.
     run(&[WAIT, END], 4, 1).0.unwrap();
 }
@@ -99,5 +109,8 @@ fn waiting_without_a_signal_is_a_deadlock_that_names_the_workgroups() {
 #[test]
 fn a_grid_is_made_of_whole_clusters() {
     let text = run(&[END], 5, 2).0.unwrap_err().to_string();
-    assert!(text.contains("[5, 1, 1] workgroups are not whole clusters of [2, 1, 1]"), "{text}");
+    assert!(
+        text.contains("[5, 1, 1] workgroups are not whole clusters of [2, 1, 1]"),
+        "{text}"
+    );
 }

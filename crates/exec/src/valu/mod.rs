@@ -14,8 +14,8 @@ use rocjitsu_isa::{Format, Implicit, Inst, Name, Op, Operand as Coded};
 use rocjitsu_lanes::kernel::{Aux, Kernel, KernelSet, Kind};
 
 use crate::lower::Lowering;
-use crate::record::{Class, Fast, FastSource, Operand, Record, Step};
-use crate::registers::VectorRegisters;
+use crate::record::{Class, ConstRow, Fast, Operand, Record, Step};
+use crate::registers::{self, VectorRegisters};
 use crate::target::TargetFacts;
 use crate::wave::scalar;
 use ops::float_facts;
@@ -326,9 +326,10 @@ fn assemble(
     }
     record.kernel = kernel;
     let plain = !details.prepare && !details.finish && !details.to_exec && record.imm == 0;
-    if plain && let Some((fast, step)) = fast_operands(&record, &details, slot, lowering.lanes()) {
+    if plain && let Some((fast, step, constants)) = fast_operands(&record, &details, slot, lowering.lanes()) {
         record.fast = fast;
         record.step = step;
+        record.constants = constants;
     }
     record.valu = Some(Box::new(details));
     Some(record)
@@ -360,39 +361,70 @@ fn flushing(details: &mut Details, lowering: &Lowering) {
 }
 
 /// The operands of an operation without modifiers for the run loop, unless one of them has to be computed.
-fn fast_operands(record: &Record, details: &Details, count: usize, lanes: u32) -> Option<(Fast, Step)> {
+fn fast_operands(
+    record: &Record,
+    details: &Details,
+    count: usize,
+    lanes: u32,
+) -> Option<(Fast, Step, Vec<Box<ConstRow>>)> {
     let narrow = |k: Kind| {
         matches!(k, Kind::B32 | Kind::F32 | Kind::PkB16 | Kind::PkF16 | Kind::PkBf16 | Kind::Mixed)
     };
     let wide = |k: Kind| matches!(k, Kind::B64 | Kind::F64);
-    let mut fast = Fast { count: count as u8, mask_out: Fast::NO_MASK, ..Fast::default() };
-    let mut any_wide = false;
+    let half = |k: Kind| matches!(k, Kind::B16 | Kind::F16 | Kind::Bf16);
+    let pair = |k: Kind| k == Kind::PkF32;
+    let mut fast = Fast { mask_out: Fast::NO_MASK, ..Fast::default() };
+    let mut constants = Vec::new();
+    let mut full = false;
     for (slot, &operand) in record.src[..count].iter().enumerate() {
         let kind = details.inputs[slot]?;
-        if !narrow(kind) && !wide(kind) {
+        if !narrow(kind) && !wide(kind) && !half(kind) && !pair(kind) {
             return None;
         }
-        any_wide |= wide(kind);
-        let part = |high: bool| match operand {
-            Operand::Vector(r) => {
-                Some(FastSource::Vector(VectorRegisters::slot(lanes, u32::from(r) + u32::from(high))))
+        full |= !narrow(kind);
+        let shift = details.source[slot].shift;
+        let mut part = |row: usize, step: u32, word: u32| match operand {
+            Operand::Vector(r) => Some(registers::Source::register(lanes, u32::from(r) + step)),
+            Operand::Scalar(n) => {
+                let spread = fast.spread.get_mut(usize::from(fast.scalars))?;
+                *spread = (row as u8, n + step as u8);
+                fast.scalars += 1;
+                Some(registers::Source::shared(row))
             }
-            Operand::Scalar(n) => Some(FastSource::Scalar(n + u8::from(high))),
-            Operand::Const(k) => Some(FastSource::Const(if high { (k >> 32) as u32 } else { k as u32 })),
+            Operand::Const(k) => {
+                let row = Box::new(ConstRow([(k >> (32 * word)) as u32; 16]));
+                let source = registers::Source::row(&row.0);
+                constants.push(row);
+                Some(source)
+            }
             Operand::Special(_) | Operand::None => None,
         };
-        fast.src[slot] = part(false)?;
-        fast.hi[slot] = part(wide(kind))?;
+        if pair(kind) {
+            // Bits 0 and 1 of `shift` choose the registers of a pair; bit 2, that a scalar serves both elements.
+            let once = shift & 4 != 0 && matches!(operand, Operand::Scalar(_));
+            fast.src[slot] = part(2 * slot, if once { 0 } else { shift & 1 }, 0)?;
+            fast.hi[slot] = part(2 * slot + 1, if once { 0 } else { shift >> 1 & 1 }, 0)?;
+        } else {
+            fast.src[slot] = part(2 * slot, 0, 0)?;
+            if wide(kind) {
+                fast.hi[slot] = part(2 * slot + 1, 1, 1)?;
+            } else if half(kind) && !matches!(operand, Operand::Const(_)) {
+                fast.shift[slot] = shift as u8;
+            }
+        }
     }
     if details.out != Kind::Mask {
-        if !narrow(details.out) && !wide(details.out) {
+        if !narrow(details.out) && !wide(details.out) && !half(details.out) && !pair(details.out) {
             return None;
         }
-        any_wide |= wide(details.out);
+        full |= !narrow(details.out);
         let first = record.dst.vector()?;
+        let two = wide(details.out) || pair(details.out);
         fast.has_dst = true;
         fast.dst = VectorRegisters::slot(lanes, first);
-        fast.dst_hi = VectorRegisters::slot(lanes, first + u32::from(wide(details.out)));
+        fast.dst_hi = VectorRegisters::slot(lanes, first + u32::from(two));
+        fast.keep = details.keep;
+        fast.dst_shift = details.dst_shift as u8;
     }
     if details.takes_mask {
         fast.mask = record.mask.scalar()? as u8;
@@ -400,10 +432,10 @@ fn fast_operands(record: &Record, details: &Details, count: usize, lanes: u32) -
     if details.gives_mask {
         fast.mask_out = record.dst2.scalar()? as u8;
     }
-    let step = match (any_wide, details.takes_mask || details.gives_mask || !fast.has_dst) {
-        (true, _) => Step::FastWide,
+    let step = match (full, details.takes_mask || details.gives_mask || !fast.has_dst) {
+        (true, _) => Step::FastFull,
         (false, true) => Step::FastMask,
         (false, false) => Step::Fast,
     };
-    Some((fast, step))
+    Some((fast, step, constants))
 }

@@ -83,11 +83,20 @@ pub fn low_words(addresses: &Addresses) -> [u32; LANES] {
 /// Bytes that lie together in shared scratch: a word, or one byte where data cross words.
 fn piece(address: u64, bytes: usize) -> usize {
     let within = bytes.min(4);
-    if (address & 3) as usize + within <= 4 { within } else { 1 }
+    if (address & 3) as usize + within <= 4 {
+        within
+    } else {
+        1
+    }
 }
 
 /// Loads lanes of `mask` from scratch that any wave may use.
-fn load_shared_scratch<D: Load>(cx: &mut Cx<'_, '_>, record: &Record, addresses: &Addresses, mask: u64) -> Flow {
+fn load_shared_scratch<D: Load>(
+    cx: &mut Cx<'_, '_>,
+    record: &Record,
+    addresses: &Addresses,
+    mask: u64,
+) -> Flow {
     let Some(first) = record.dst.vector() else {
         return Flow::Next;
     };
@@ -98,7 +107,9 @@ fn load_shared_scratch<D: Load>(cx: &mut Cx<'_, '_>, record: &Record, addresses:
             let at = from_shared_scratch(addresses[lane].wrapping_add((i * step) as u64));
             match cx.unit.memory.locate(at, part.len() as u64, false) {
                 // SAFETY: `locate` vouches for as many bytes as the part has.
-                Ok(p) => unsafe { std::ptr::copy_nonoverlapping(p.cast_const(), part.as_mut_ptr(), part.len()) },
+                Ok(p) => unsafe {
+                    std::ptr::copy_nonoverlapping(p.cast_const(), part.as_mut_ptr(), part.len())
+                },
                 Err(kind) => return address::fault(cx, record, "load", D::BYTES, at, lane, kind),
             }
         }
@@ -110,7 +121,12 @@ fn load_shared_scratch<D: Load>(cx: &mut Cx<'_, '_>, record: &Record, addresses:
 }
 
 /// Stores lanes of `mask` to scratch that any wave may use.
-fn store_shared_scratch<D: Store>(cx: &mut Cx<'_, '_>, record: &Record, addresses: &Addresses, mask: u64) -> Flow {
+fn store_shared_scratch<D: Store>(
+    cx: &mut Cx<'_, '_>,
+    record: &Record,
+    addresses: &Addresses,
+    mask: u64,
+) -> Flow {
     let Some(first) = record.src[2].vector() else {
         return Flow::Next;
     };
@@ -205,6 +221,9 @@ mod tests {
         assert_eq!(at(0, 0), 0x7f00_0000_0000);
         assert_eq!(at(5, 0), 0x7f00_0000_0000 + 20);
         assert_eq!(at(5, 6), 0x7f00_0000_0000 + 128 + 20 + 2);
-        assert_eq!((piece(base, 16), piece(base + 2, 2), piece(base + 2, 4)), (4, 2, 1));
+        assert_eq!(
+            (piece(base, 16), piece(base + 2, 2), piece(base + 2, 4)),
+            (4, 2, 1)
+        );
     }
 }

@@ -111,7 +111,11 @@ fn bytes_of(record: &Record) -> usize {
 
 fn finish(cx: &mut Cx<'_, '_>, record: &Record, tile: &Tile) -> Flow {
     let (bits, bytes) = (record.imm2 as u32 & 0xff, bytes_of(record) as u32);
-    let order = if record.imm2 >> 16 == Order::Rows as i64 { Order::Rows } else { Order::Parts };
+    let order = if record.imm2 >> 16 == Order::Rows as i64 {
+        Order::Rows
+    } else {
+        Order::Parts
+    };
     let lanes = cx.wave.lanes as usize;
     let halved = record.mem.halved;
     let rows = transpose(tile, (bits, bytes), order, lanes, halved);
@@ -184,7 +188,11 @@ mod tests {
                 for j in 0..8 {
                     let bit = j * bits as usize;
                     let got = out[bit / 32][lane] >> (bit % 32) & 0xff;
-                    assert_eq!(got as usize, (lane / 16 * 8 + j) * 16 + lane % 16, "{bits} {lane} {j}");
+                    assert_eq!(
+                        got as usize,
+                        (lane / 16 * 8 + j) * 16 + lane % 16,
+                        "{bits} {lane} {j}"
+                    );
                 }
             }
         }

@@ -330,7 +330,11 @@ impl<'m> Device<'m> {
             )));
         }
         let groups = groups_of(d);
-        if groups.iter().zip(d.cluster).any(|(n, c)| n % u64::from(c) != 0) {
+        if groups
+            .iter()
+            .zip(d.cluster)
+            .any(|(n, c)| n % u64::from(c) != 0)
+        {
             return Err(invalid(format!(
                 "{groups:?} workgroups are not whole clusters of {:?}",
                 d.cluster
@@ -354,15 +358,17 @@ impl<'m> Device<'m> {
 
 /// Workgroups in x, y, z, partial ones included.
 fn groups_of(dispatch: &Dispatch) -> [u64; 3] {
-    std::array::from_fn(|i| {
-        u64::from(dispatch.grid[i]).div_ceil(u64::from(dispatch.workgroup[i]))
-    })
+    std::array::from_fn(|i| u64::from(dispatch.grid[i]).div_ceil(u64::from(dispatch.workgroup[i])))
 }
 
 impl Shared<'_> {
     /// Workgroups of a cluster.
     fn cluster_size(&self) -> u64 {
-        self.dispatch.cluster.iter().map(|&n| u64::from(n)).product()
+        self.dispatch
+            .cluster
+            .iter()
+            .map(|&n| u64::from(n))
+            .product()
     }
 
     /// Records the first failure and tells all workers to stop.

@@ -136,7 +136,10 @@ impl Worker<'_, '_> {
             self.waves += resident.waves.len() as u64;
         }
         cluster.live = cluster.groups.len();
-        cluster.barrier = Barrier { members: size as u32, ..Barrier::default() };
+        cluster.barrier = Barrier {
+            members: size as u32,
+            ..Barrier::default()
+        };
         self.resident.push(cluster);
         Ok(true)
     }
