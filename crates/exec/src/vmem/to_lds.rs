@@ -16,8 +16,8 @@ use crate::wave::{Cx, scalar};
 struct GlobalToLds;
 /// A load from a buffer to LDS at M0.
 struct BufferToLds;
-/// An asynchronous load to LDS.
-struct AsyncLoad;
+/// An asynchronous load of `BYTES` bytes to LDS.
+struct AsyncLoad<const BYTES: usize>;
 /// An asynchronous store from LDS.
 struct AsyncStore;
 
@@ -52,7 +52,13 @@ pub fn buffer(mut record: Record, datum: Datum, backend: Backend) -> Option<Reco
 pub fn async_load(mut record: Record, datum: Datum, backend: Backend) -> Option<Record> {
     record.mem.datum = datum;
     record.dst.vector()?;
-    record.run = handler::<AsyncLoad>(backend);
+    record.run = match datum.bytes() {
+        1 => handler::<AsyncLoad<1>>(backend),
+        4 => handler::<AsyncLoad<4>>(backend),
+        8 => handler::<AsyncLoad<8>>(backend),
+        16 => handler::<AsyncLoad<16>>(backend),
+        _ => return None,
+    };
     Some(record)
 }
 
@@ -187,15 +193,14 @@ fn landing(to: &[u32; LANES], size: usize) -> u64 {
     to.iter().enumerate().fold(0, inside)
 }
 
-impl Body for AsyncLoad {
+impl<const BYTES: usize> Body for AsyncLoad<BYTES> {
     #[inline(always)]
     fn run(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
         let to = lds_addresses(cx, record, record.dst.vector());
-        let bytes = record.mem.datum.bytes() as usize;
         let lanes = cx.wave.lanes as usize;
-        if let Some(base) = address::contiguous(cx, record, bytes as u32) {
-            let run = address::is_run(&to[..lanes], bytes as u32, bytes as u32);
-            if run && copy_run(cx, base, to[0], bytes as u32, bytes) {
+        if let Some(base) = address::contiguous(cx, record, BYTES as u32) {
+            let run = address::is_run(&to[..lanes], BYTES as u32, BYTES as u32);
+            if run && copy_run(cx, base, to[0], BYTES as u32, BYTES) {
                 return Flow::Next;
             }
         }
@@ -208,26 +213,26 @@ impl Body for AsyncLoad {
         if let Ok(p) = cx
             .unit
             .memory
-            .locate(low, (high - low).saturating_add(bytes as u64), false)
+            .locate(low, (high - low).saturating_add(BYTES as u64), false)
         {
             for lane in (0..LANES).filter(|l| exec >> l & 1 != 0) {
-                let mut data = [0u8; 16];
+                let mut data = [0u8; BYTES];
                 // SAFETY: the lane's bytes lie inside what `locate` vouched for.
                 unsafe {
                     let from = p.add((addresses[lane] - low) as usize).cast_const();
-                    std::ptr::copy_nonoverlapping(from, data.as_mut_ptr(), bytes);
+                    std::ptr::copy_nonoverlapping(from, data.as_mut_ptr(), BYTES);
                 }
                 let at = to[lane] as usize;
-                match cx.group.lds.get_mut(at..at + bytes) {
-                    Some(inside) => inside.copy_from_slice(&data[..bytes]),
-                    None => lds::write(&mut cx.group.lds, to[lane], &data[..bytes]),
+                match cx.group.lds.get_mut(at..at + BYTES) {
+                    Some(inside) => inside.copy_from_slice(&data),
+                    None => lds::write(&mut cx.group.lds, to[lane], &data),
                 }
             }
             return Flow::Next;
         }
         for lane in (0..LANES).filter(|l| exec >> l & 1 != 0) {
-            match fetch(cx, record, addresses[lane], lane, bytes) {
-                Ok(data) => lds::write(&mut cx.group.lds, to[lane], &data[..bytes]),
+            match fetch(cx, record, addresses[lane], lane, BYTES) {
+                Ok(data) => lds::write(&mut cx.group.lds, to[lane], &data[..BYTES]),
                 Err(flow) => return flow,
             }
         }
