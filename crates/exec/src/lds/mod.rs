@@ -54,7 +54,7 @@ pub fn lower(inst: &Inst, pc: u64, lowering: &mut Lowering) -> Option<Record> {
     }
     let tile = name.strip_prefix("read_").or(name.strip_prefix("load_"));
     if let Some(handler) =
-        tile.and_then(|tile| crate::vmem::transpose::prepare(&mut record, tile, true))
+        tile.and_then(|tile| crate::vmem::transpose::prepare(&mut record, tile, true, backend))
     {
         record.run = handler;
         return Some(record);

@@ -185,7 +185,7 @@ fn flat_like(inst: &Inst, pc: u64, lowering: &mut Lowering) -> Option<Record> {
         return Some(record);
     }
     if let Some(name) = rest.strip_prefix("load_") {
-        if let Some(handler) = transpose::prepare(&mut record, name, false) {
+        if let Some(handler) = transpose::prepare(&mut record, name, false, lowering.backend) {
             record.run = handler;
             record.mem.halved = lowering.lanes() == 64;
             record.mem.scale = scale(inst, transpose::shape(name)?.1);
