@@ -205,13 +205,20 @@ impl Inst {
                 }
             }
         }
+        let name = row.op.name();
+        // Scalar instructions reach as much of EXEC as their name says, whatever the wave.
+        let exec = match name {
+            n if n.ends_with("exec_b64") => 2,
+            n if n.ends_with("exec_b32") => 1,
+            _ => mask,
+        };
+        let range = |i| implicit(i, if i == Implicit::Exec { exec } else { mask });
         for i in row.implicit_reads() {
-            push(&mut effects.reads, implicit(i, mask));
+            push(&mut effects.reads, range(i));
         }
         for i in row.implicit_writes() {
-            push(&mut effects.writes, implicit(i, mask));
+            push(&mut effects.writes, range(i));
         }
-        let name = row.op.name();
         effects.indirect = name.contains("movrel") || name.contains("swaprel");
         effects
     }

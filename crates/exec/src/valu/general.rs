@@ -183,7 +183,8 @@ fn prepare(cx: &mut Cx<'_, '_>, details: &Details, slot: usize, kind: Kind, src:
     }
     if mods.packed {
         for w in rows[0].iter_mut() {
-            let (lo, hi) = (*w & 0xffff, *w >> 16);
+            let word = if mods.abs { *w & 0x7fff_7fff } else { *w };
+            let (lo, hi) = (word & 0xffff, word >> 16);
             let low = if mods.low_from_high { hi } else { lo };
             let high = if mods.high_from_low { lo } else { hi };
             *w = low ^ u32::from(mods.neg) << 15 | (high ^ u32::from(mods.neg_hi) << 15) << 16;

@@ -16,6 +16,8 @@ use crate::wave::{Cx, scalar};
 struct GlobalToLds;
 /// A load from a buffer to LDS at M0.
 struct BufferToLds;
+/// A store of a word of LDS at M0 to a buffer (gfx90a).
+struct BufferFromLds;
 /// An asynchronous load to LDS.
 struct AsyncLoad;
 /// An asynchronous store from LDS.
@@ -46,6 +48,12 @@ pub fn buffer(mut record: Record, datum: Datum, backend: Backend) -> Option<Reco
     record.mem.datum = datum;
     record.run = handler::<BufferToLds>(backend);
     Some(record)
+}
+
+/// Finishes a record of `buffer_store_lds_dword`.
+pub fn buffer_store(mut record: Record, backend: Backend) -> Record {
+    record.run = handler::<BufferFromLds>(backend);
+    record
 }
 
 /// Finishes a record of an asynchronous load.
@@ -170,6 +178,23 @@ impl Body for BufferToLds {
                 to.wrapping_add(step * lane as u32),
                 &data[..size],
             );
+        }
+        Flow::Next
+    }
+}
+
+impl Body for BufferFromLds {
+    #[inline(always)]
+    fn run(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
+        let (from, step) = m0_place(cx, record);
+        let buffer = buffer::descriptor(cx, record, false);
+        let at = buffer::positions(cx, record);
+        let exec = cx.wave.exec();
+        for lane in (0..LANES).filter(|l| exec >> l & 1 != 0) {
+            let data = lds::read(&cx.group.lds, from.wrapping_add(step * lane as u32), 4);
+            if let Err(flow) = buffer::write(cx, record, &buffer, at[lane], lane, &data[..4]) {
+                return flow;
+            }
         }
         Flow::Next
     }
