@@ -4,7 +4,7 @@
 //! `s_rfe_*`, `s_endpgm_saved` (trap handlers only: there is none here), `s_sethalt` and `s_setkill` with
 //! an odd immediate, `s_sendmsghalt` (nobody would ever resume or kill the wave on purpose), `s_setvskip`
 //! and a set MODE.VSKIP (would have to skip vector instructions), messages other than INTERRUPT,
-//! DEALLOC_VGPRS and the ones that [`message`] answers, hardware registers that the target lacks,
+//! DEALLOC_VGPRS and the ones that `message.rs` answers, hardware registers that the target lacks,
 //! named barriers on gfx1201 (the RDNA4 manual knows none), `s_alloc_vgpr` on gfx1250 (the CDNA5 manual
 //! does not know it), cluster barriers of clusters of several workgroups (at run time).
 
