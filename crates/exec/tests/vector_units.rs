@@ -763,13 +763,13 @@ fn tables_of_sixteen_entries() {
             expect(bench, 12 + n, |_| (want >> (32 * n)) as u32);
         }
         // v_perm_pk16_b8_u4 v[12:15], v[0:1], v[2:3], v[4:5]: entry n is 17 n
-        let table = (0..16u128).fold(0, |t, n| t | 17 * n << (8 * n));
+        let table = (0..16u128).fold(0, |t, n| t | (17 * n) << (8 * n));
         for (register, n) in [(2, 0), (3, 1), (0, 2), (1, 3)] {
             set(bench, register, |_| (table >> (32 * n)) as u32);
         }
         bench.run(&[0xd643_000c, 0x0412_0500]);
         let want = (0..16).fold(0u128, |r, i| {
-            r | 17 * u128::from(indices >> (4 * i) & 15) << (8 * i)
+            r | (17 * u128::from(indices >> (4 * i) & 15)) << (8 * i)
         });
         for n in 0..4 {
             expect(bench, 12 + n, |_| (want >> (32 * n)) as u32);

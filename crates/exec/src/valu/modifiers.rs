@@ -206,12 +206,10 @@ impl Dpp {
                 .fold(0, |all, (lane, from)| all | active(from) << lane);
         }
         if valid & every_lane != every_lane {
-            for (lane, word) in row
-                .iter_mut()
-                .enumerate()
-                .filter(|(lane, _)| valid >> lane & 1 == 0)
-            {
-                *word = 0;
+            for (lane, word) in row.iter_mut().enumerate() {
+                if valid >> lane & 1 == 0 {
+                    *word = 0;
+                }
             }
         }
         self.written & if self.bound_ctrl { u64::MAX } else { valid }
