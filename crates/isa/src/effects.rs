@@ -226,7 +226,6 @@ impl Inst {
     /// An operand that the instruction does not use, whatever its field holds.
     fn unused(&self, name: Name) -> bool {
         match (self.format(), name) {
-            (Format::EXP, Name::src0 | Name::src1 | Name::src2 | Name::src3) => !self.exports(name),
             // DPP keeps the old value where a row or bank is left out or a source lane has no value.
             (_, Name::old) if self.field(Name::dpp_ctrl).is_some() => {
                 let all = |n| self.field(n) == Some(15);
@@ -247,22 +246,6 @@ impl Inst {
             }
             _ => false,
         }
-    }
-
-    /// Is the source of an export enabled? Compressed exports use the first two sources for two places each.
-    fn exports(&self, name: Name) -> bool {
-        let en = self.field(Name::en).unwrap_or(0);
-        let compressed = self.field(Name::compr) == Some(1);
-        let places = match (name, compressed) {
-            (Name::src0, false) => 1,
-            (Name::src1, false) => 2,
-            (Name::src2, false) => 4,
-            (Name::src3, false) => 8,
-            (Name::src0, true) => 3,
-            (Name::src1, true) => 12,
-            _ => 0,
-        };
-        en & places != 0
     }
 
     /// SDWA with `UNUSED_PRESERVE` keeps the bits of the destination that it does not write.

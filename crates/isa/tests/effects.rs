@@ -194,6 +194,9 @@ fn observed_effects_are_announced() {
             let bytes = common::unhex(&text("hex"));
             let i = decode(target, target.execution_set(wave), &bytes)
                 .unwrap_or_else(|e| panic!("{}: {e}", text("asm")));
+            if let Ok(whole) = decode(target, FeatureSet::Default, &bytes) {
+                assert_eq!(whole.text(FeatureSet::Default), text("asm"));
+            }
             let e = i.effects(wave);
             let keys = |v: &serde_json::Value| -> BTreeSet<u16> {
                 v.as_object()
