@@ -88,6 +88,31 @@ fn fix_wide_lanes<const N: usize>(r: &mut [u64; WIDTH], operands: &[[u64; WIDTH]
         r[lane] = nan::of_f64(&operands.map(|o| o[lane]));
     }
 }
+/// f32 sum rounded to odd.
+#[inline(always)]
+fn add_odd(x: __m256i, y: __m256i) -> __m256i {
+    unsafe {
+        let (x, y) = (f(x), f(y));
+        let sum = _mm256_add_ps(x, y);
+        // The exact error of the rounded sum; not a number where the sum is none.
+        let part = _mm256_sub_ps(sum, x);
+        let err = _mm256_add_ps(
+            _mm256_sub_ps(x, _mm256_sub_ps(sum, part)),
+            _mm256_sub_ps(y, part),
+        );
+        let inexact = i(_mm256_cmp_ps::<_CMP_NEQ_OQ>(err, _mm256_setzero_ps()));
+        // Even results move by one unit toward the exact sum: up in magnitude if the error has its sign.
+        let sum = i(sum);
+        let apart = _mm256_srai_epi32::<31>(_mm256_xor_si256(sum, i(err)));
+        let step = _mm256_or_si256(apart, _mm256_set1_epi32(1));
+        let one = _mm256_set1_epi32(1);
+        let even = _mm256_sub_epi32(_mm256_and_si256(sum, one), one);
+        _mm256_add_epi32(
+            sum,
+            _mm256_and_si256(step, _mm256_and_si256(inexact, even)),
+        )
+    }
+}
 /// Conditions of 32-bit lanes from four registers of 64-bit ones.
 #[inline(always)]
 fn narrow_mask(q: Quad) -> Pair {
@@ -433,26 +458,7 @@ unsafe impl Lanes for Avx2 {
     }
     #[inline(always)]
     fn add_odd_f32(a: Pair, b: Pair) -> Pair {
-        let sum = both(a, b, |x, y| unsafe {
-            let (x, y) = (f(x), f(y));
-            let sum = _mm256_add_ps(x, y);
-            // The exact error of the rounded sum; not a number where the sum is none.
-            let part = _mm256_sub_ps(sum, x);
-            let err = _mm256_add_ps(
-                _mm256_sub_ps(x, _mm256_sub_ps(sum, part)),
-                _mm256_sub_ps(y, part),
-            );
-            let inexact = i(_mm256_cmp_ps::<_CMP_NEQ_OQ>(err, _mm256_setzero_ps()));
-            // Even results move by one unit toward the exact sum: up in magnitude if the error has its sign.
-            let sum = i(sum);
-            let apart = _mm256_srai_epi32::<31>(_mm256_xor_si256(sum, i(err)));
-            let step = _mm256_or_si256(apart, _mm256_set1_epi32(1));
-            let even = _mm256_sub_epi32(
-                _mm256_and_si256(sum, _mm256_set1_epi32(1)),
-                _mm256_set1_epi32(1),
-            );
-            _mm256_add_epi32(sum, _mm256_and_si256(step, _mm256_and_si256(inexact, even)))
-        });
+        let sum = Pair(add_odd(a.0, b.0), add_odd(a.1, b.1));
         fix(sum, [a, b])
     }
     #[inline(always)]

@@ -5,7 +5,7 @@ use rocjitsu_lanes::scalar::division as d;
 use rocjitsu_lanes::vector::{Lanes, WIDTH};
 
 use super::ops;
-use super::support::{PLAIN, cold3, half3, mode};
+use super::support::{PLAIN, cold3, half3, mode, within};
 
 ops! {
     v_div_scale_f32[x](a: F32, b: F32, c: F32) -> F32, Mask {
@@ -79,12 +79,6 @@ ops! {
         half3::<L>(q, b, c, |q, b, c| d::v_div_fixup_f16(q, b, c, PLAIN))
     }
     => modal { let m = mode(x); half3::<L>(q, b, c, |q, b, c| d::v_div_fixup_f16(q, b, c, m)) }
-}
-
-/// `low < a` and `a < high`, for signed numbers.
-#[inline(always)]
-fn within<L: Lanes>(a: L::V, low: i32, high: i32) -> L::M {
-    L::m_and(L::lt_i(L::splat(low as u32), a), L::lt_i(a, L::splat(high as u32)))
 }
 
 /// Lanes whose operand passes unscaled, by the biased exponents of denominator and numerator: `near_max`,

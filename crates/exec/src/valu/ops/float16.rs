@@ -2,7 +2,6 @@
 //! are exact; rounding a sum of two f16 values twice gives the same as once, as f32 has more than twice the
 //! bits.
 
-use rocjitsu_lanes::kernel::Aux;
 use rocjitsu_lanes::scalar::{arithmetic as arith, minmax, rounding};
 use rocjitsu_lanes::vector::Lanes;
 
@@ -29,43 +28,49 @@ ops! {
     }
     => modal { let m = mode(x); half3::<L>(a, b, c, |a, b, c| arith::v_mad_f16(a, b, c, m)) }
 
-    v_min_f16[x](a: F16, b: F16) -> F16 { min::<L>(x, a, b) }
-    v_max_f16[x](a: F16, b: F16) -> F16 { max::<L>(x, a, b) }
+    v_min_f16[x](a: F16, b: F16) -> F16 {
+        let rules = nan_rules(x);
+        two::<L, false>(a, b, |a, b| minmax::v_min_f16(a, b, rules))
+    }
+    v_max_f16[x](a: F16, b: F16) -> F16 {
+        let rules = nan_rules(x);
+        two::<L, true>(a, b, |a, b| minmax::v_max_f16(a, b, rules))
+    }
     v_min3_f16[x](a: F16, b: F16, c: F16) -> F16 {
         let rules = nan_rules(x);
-        half3::<L>(a, b, c, |a, b, c| minmax::v_min3_f16(a, b, c, rules))
+        three::<L, false, false>(a, b, c, |a, b, c| minmax::v_min3_f16(a, b, c, rules))
     }
     v_max3_f16[x](a: F16, b: F16, c: F16) -> F16 {
         let rules = nan_rules(x);
-        half3::<L>(a, b, c, |a, b, c| minmax::v_max3_f16(a, b, c, rules))
+        three::<L, true, true>(a, b, c, |a, b, c| minmax::v_max3_f16(a, b, c, rules))
     }
     v_med3_f16[x](a: F16, b: F16, c: F16) -> F16 {
         let rules = nan_rules(x);
-        three::<L>(a, b, c, med3_numbers::<L>, move |a, b, c| minmax::v_med3_f16(a, b, c, rules))
+        median::<L>(a, b, c, |a, b, c| minmax::v_med3_f16(a, b, c, rules))
     }
     v_minmax_f16[x](a: F16, b: F16, c: F16) -> F16 {
         let rules = nan_rules(x);
-        half3::<L>(a, b, c, |a, b, c| minmax::v_minmax_f16(a, b, c, rules))
+        three::<L, false, true>(a, b, c, |a, b, c| minmax::v_minmax_f16(a, b, c, rules))
     }
     v_maxmin_f16[x](a: F16, b: F16, c: F16) -> F16 {
         let rules = nan_rules(x);
-        half3::<L>(a, b, c, |a, b, c| minmax::v_maxmin_f16(a, b, c, rules))
+        three::<L, true, false>(a, b, c, |a, b, c| minmax::v_maxmin_f16(a, b, c, rules))
     }
-    v_min_num_f16(a: F16, b: F16) -> F16 { two::<L>(a, b, L::min_f32, minmax::v_min_num_f16) }
-    v_max_num_f16(a: F16, b: F16) -> F16 { two::<L>(a, b, L::max_f32, minmax::v_max_num_f16) }
-    v_minimum_f16(a: F16, b: F16) -> F16 { two::<L>(a, b, L::min_f32, minmax::v_minimum_f16) }
-    v_maximum_f16(a: F16, b: F16) -> F16 { two::<L>(a, b, L::max_f32, minmax::v_maximum_f16) }
-    v_min3_num_f16(a: F16, b: F16, c: F16) -> F16 { half3::<L>(a, b, c, minmax::v_min3_num_f16) }
-    v_max3_num_f16(a: F16, b: F16, c: F16) -> F16 { half3::<L>(a, b, c, minmax::v_max3_num_f16) }
+    v_min_num_f16(a: F16, b: F16) -> F16 { two::<L, false>(a, b, minmax::v_min_num_f16) }
+    v_max_num_f16(a: F16, b: F16) -> F16 { two::<L, true>(a, b, minmax::v_max_num_f16) }
+    v_minimum_f16(a: F16, b: F16) -> F16 { two::<L, false>(a, b, minmax::v_minimum_f16) }
+    v_maximum_f16(a: F16, b: F16) -> F16 { two::<L, true>(a, b, minmax::v_maximum_f16) }
+    v_min3_num_f16(a: F16, b: F16, c: F16) -> F16 { three::<L, false, false>(a, b, c, minmax::v_min3_num_f16) }
+    v_max3_num_f16(a: F16, b: F16, c: F16) -> F16 { three::<L, true, true>(a, b, c, minmax::v_max3_num_f16) }
     v_med3_num_f16(a: F16, b: F16, c: F16) -> F16 {
-        three::<L>(a, b, c, med3_numbers::<L>, minmax::v_med3_num_f16)
+        median::<L>(a, b, c, minmax::v_med3_num_f16)
     }
-    v_minmax_num_f16(a: F16, b: F16, c: F16) -> F16 { half3::<L>(a, b, c, minmax::v_minmax_num_f16) }
-    v_maxmin_num_f16(a: F16, b: F16, c: F16) -> F16 { half3::<L>(a, b, c, minmax::v_maxmin_num_f16) }
-    v_minimum3_f16(a: F16, b: F16, c: F16) -> F16 { half3::<L>(a, b, c, minmax::v_minimum3_f16) }
-    v_maximum3_f16(a: F16, b: F16, c: F16) -> F16 { half3::<L>(a, b, c, minmax::v_maximum3_f16) }
-    v_minimummaximum_f16(a: F16, b: F16, c: F16) -> F16 { half3::<L>(a, b, c, minmax::v_minimummaximum_f16) }
-    v_maximumminimum_f16(a: F16, b: F16, c: F16) -> F16 { half3::<L>(a, b, c, minmax::v_maximumminimum_f16) }
+    v_minmax_num_f16(a: F16, b: F16, c: F16) -> F16 { three::<L, false, true>(a, b, c, minmax::v_minmax_num_f16) }
+    v_maxmin_num_f16(a: F16, b: F16, c: F16) -> F16 { three::<L, true, false>(a, b, c, minmax::v_maxmin_num_f16) }
+    v_minimum3_f16(a: F16, b: F16, c: F16) -> F16 { three::<L, false, false>(a, b, c, minmax::v_minimum3_f16) }
+    v_maximum3_f16(a: F16, b: F16, c: F16) -> F16 { three::<L, true, true>(a, b, c, minmax::v_maximum3_f16) }
+    v_minimummaximum_f16(a: F16, b: F16, c: F16) -> F16 { three::<L, false, true>(a, b, c, minmax::v_minimummaximum_f16) }
+    v_maximumminimum_f16(a: F16, b: F16, c: F16) -> F16 { three::<L, true, false>(a, b, c, minmax::v_maximumminimum_f16) }
 
     v_trunc_f16(a: F16) -> F16 { half1::<L>(a, rounding::v_trunc_f16) }
     v_ceil_f16(a: F16) -> F16 { half1::<L>(a, rounding::v_ceil_f16) }
@@ -100,36 +105,46 @@ pub fn fma<L: Lanes>(a: L::V, b: L::V, c: L::V) -> L::V {
     L::f16_from_f32(L::add_odd_f32(L::mul_f32(a, b), c))
 }
 
-/// A choice among f16 values, made on them as f32 unless one is NaN.
+/// The larger or the smaller of f32 numbers.
 #[inline(always)]
-pub fn two<L: Lanes>(a: L::V, b: L::V, pick: impl Fn(L::V, L::V) -> L::V, slow: impl Fn(u16, u16) -> u16) -> L::V {
-    let (wide_a, wide_b) = (L::f32_from_f16(a), L::f32_from_f16(b));
-    let r = L::f16_from_f32(pick(wide_a, wide_b));
-    if L::bits(L::unordered_f32(wide_a, wide_b)) == 0 { r } else { half2::<L>(a, b, slow) }
+pub fn choose<L: Lanes, const MAX: bool>(a: L::V, b: L::V) -> L::V {
+    if MAX { L::max_f32(a, b) } else { L::min_f32(a, b) }
 }
-/// As [`two`], for three values.
+
+/// Minimum or maximum of f16 values, found on them as f32 unless one is NaN.
 #[inline(always)]
-fn three<L: Lanes>(
+fn two<L: Lanes, const MAX: bool>(a: L::V, b: L::V, slow: impl Fn(u16, u16) -> u16) -> L::V {
+    let (wide_a, wide_b) = (L::f32_from_f16(a), L::f32_from_f16(b));
+    if L::bits(L::unordered_f32(wide_a, wide_b)) == 0 {
+        L::f16_from_f32(choose::<L, MAX>(wide_a, wide_b))
+    } else {
+        half2::<L>(a, b, slow)
+    }
+}
+/// As [`two`], for three values: `FIRST` of the first two, `THEN` of that and the third.
+#[inline(always)]
+fn three<L: Lanes, const FIRST: bool, const THEN: bool>(
     a: L::V,
     b: L::V,
     c: L::V,
-    pick: impl Fn(L::V, L::V, L::V) -> L::V,
     slow: impl Fn(u16, u16, u16) -> u16,
 ) -> L::V {
     let (wide_a, wide_b, wide_c) = (L::f32_from_f16(a), L::f32_from_f16(b), L::f32_from_f16(c));
-    let r = L::f16_from_f32(pick(wide_a, wide_b, wide_c));
     let nan = L::m_or(L::unordered_f32(wide_a, wide_b), L::unordered_f32(wide_c, wide_c));
-    if L::bits(nan) == 0 { r } else { half3::<L>(a, b, c, slow) }
+    if L::bits(nan) == 0 {
+        L::f16_from_f32(choose::<L, THEN>(choose::<L, FIRST>(wide_a, wide_b), wide_c))
+    } else {
+        half3::<L>(a, b, c, slow)
+    }
 }
-/// v_min_f16 before gfx12.
+/// As [`two`], for the median.
 #[inline(always)]
-pub fn min<L: Lanes>(x: Aux, a: L::V, b: L::V) -> L::V {
-    let rules = nan_rules(x);
-    two::<L>(a, b, L::min_f32, move |a, b| minmax::v_min_f16(a, b, rules))
-}
-/// v_max_f16 before gfx12.
-#[inline(always)]
-pub fn max<L: Lanes>(x: Aux, a: L::V, b: L::V) -> L::V {
-    let rules = nan_rules(x);
-    two::<L>(a, b, L::max_f32, move |a, b| minmax::v_max_f16(a, b, rules))
+fn median<L: Lanes>(a: L::V, b: L::V, c: L::V, slow: impl Fn(u16, u16, u16) -> u16) -> L::V {
+    let (wide_a, wide_b, wide_c) = (L::f32_from_f16(a), L::f32_from_f16(b), L::f32_from_f16(c));
+    let nan = L::m_or(L::unordered_f32(wide_a, wide_b), L::unordered_f32(wide_c, wide_c));
+    if L::bits(nan) == 0 {
+        L::f16_from_f32(med3_numbers::<L>(wide_a, wide_b, wide_c))
+    } else {
+        half3::<L>(a, b, c, slow)
+    }
 }

@@ -7,7 +7,7 @@ use rocjitsu_lanes::scalar::{cube, rounding};
 use rocjitsu_lanes::vector::Lanes;
 
 use super::ops;
-use super::support::{PLAIN, med3_numbers, mode, unless_nan2, unless_nan3};
+use super::support::{PLAIN, med3_numbers, mode, unless_nan2, unless_nan3, within};
 
 ops! {
     v_add_f32[x](a: F32, b: F32) -> F32 { L::add_f32(a, b) }
@@ -118,7 +118,13 @@ ops! {
     => modal { let m = mode(x); L::map1(a, |a| rounding::v_fract_f32(a, m)) }
     v_ldexp_f32[x](a: F32, e: B32) -> F32 { L::map2(a, e, |a, e| rounding::v_ldexp_f32(a, e as i32, PLAIN)) }
     => modal { let m = mode(x); L::map2(a, e, |a, e| rounding::v_ldexp_f32(a, e as i32, m)) }
-    v_frexp_mant_f32(a: F32) -> F32 { L::map1(a, rounding::v_frexp_mant_f32) }
+    v_frexp_mant_f32(a: F32) -> F32 {
+        let exponent = L::and(a, L::splat(0x7f80_0000));
+        if L::bits(within::<L>(exponent, 0, 0x7f80_0000)) == u16::MAX {
+            return L::or(L::and(a, L::splat(0x807f_ffff)), L::splat(0x3f00_0000));
+        }
+        L::map1(a, rounding::v_frexp_mant_f32)
+    }
     v_frexp_exp_i32_f32(a: F32) -> B32 { L::map1(a, rounding::v_frexp_exp_i32_f32) }
 
     v_cubeid_f32(a: F32, b: F32, c: F32) -> F32 { L::map3(a, b, c, cube::v_cubeid_f32) }
@@ -127,7 +133,7 @@ ops! {
     v_cubetc_f32(a: F32, b: F32, c: F32) -> F32 { L::map3(a, b, c, cube::v_cubetc_f32) }
 }
 
-/// How min and max treat NaNs before gfx12; see [`super::immediate`].
+/// How min and max treat NaNs before gfx12; see [`super::float_facts::adjust`].
 #[inline(always)]
 pub fn nan_rules(x: Aux) -> NanRules {
     NanRules { ieee: x.ieee(), second: x.immediate() & 1 != 0 }

@@ -4,7 +4,7 @@ use rocjitsu_lanes::scalar::{arithmetic as arith, minmax, rounding, trig_preop};
 
 use super::float32::nan_rules;
 use super::ops;
-use super::support::{PLAIN, mode};
+use super::support::{PLAIN, mode, within};
 
 ops! {
     v_add_f64[x](a: F64, b: F64) -> F64 { L::add_f64(a, b) }
@@ -34,6 +34,16 @@ ops! {
     v_fract_f64[x](a: F64) -> F64 { L::w_map1(a, |a| rounding::v_fract_f64(a, PLAIN)) }
     => modal { let m = mode(x); L::w_map1(a, |a| rounding::v_fract_f64(a, m)) }
     v_ldexp_f64[x](a: F64, e: B32) -> F64 {
+        let (lo, hi) = L::split(a);
+        let exponent = L::and(L::shr(hi, L::splat(20)), L::splat(0x7ff));
+        // Where the number and the result are normal, or the number is zero, the exponent alone moves.
+        let moved = L::add(exponent, L::max_i(L::min_i(e, L::splat(4096)), L::splat(-4096i32 as u32)));
+        let normal = L::m_and(within::<L>(exponent, 0, 0x7ff), within::<L>(moved, 0, 0x7ff));
+        let zero = L::eq(L::or(lo, L::shl(hi, L::splat(1))), L::splat(0));
+        if L::bits(L::m_or(normal, zero)) == u16::MAX {
+            let scaled = L::or(L::and(hi, L::splat(0x800f_ffff)), L::shl(moved, L::splat(20)));
+            return L::join(lo, L::select(zero, hi, scaled));
+        }
         L::w_map2(a, L::widen(e, u64::from), |a, e| rounding::v_ldexp_f64(a, e as i32, PLAIN))
     }
     => modal {

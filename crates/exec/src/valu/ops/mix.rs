@@ -62,33 +62,36 @@ fn zeroed<L: Lanes>(v: L::V, exponent: u32, sign: u32) -> L::V {
 
 /// The sources as f32, with f16 halves.
 #[inline(always)]
-fn halves<L: Lanes>(x: Aux, sources: [L::V; 3]) -> [L::V; 3] {
+fn halves<L: Lanes>(x: Aux, [a, b, c]: [L::V; 3]) -> [L::V; 3] {
     let m = mode(x);
-    sources_of::<L>(x, sources, m, |v| {
-        L::f32_from_f16(if m.flush_in16_64 { zeroed::<L>(v, 0x7c00, 1 << 15) } else { v })
-    })
+    [source::<L, false>(x, 0, a, m), source::<L, false>(x, 1, b, m), source::<L, false>(x, 2, c, m)]
 }
 
 /// The sources as f32, with bf16 halves.
 #[inline(always)]
-fn brain_halves<L: Lanes>(x: Aux, sources: [L::V; 3]) -> [L::V; 3] {
-    sources_of::<L>(x, sources, mode(x), |v| L::shl(v, L::splat(16)))
+fn brain_halves<L: Lanes>(x: Aux, [a, b, c]: [L::V; 3]) -> [L::V; 3] {
+    let m = mode(x);
+    [source::<L, true>(x, 0, a, m), source::<L, true>(x, 1, b, m), source::<L, true>(x, 2, c, m)]
 }
 
+/// Source `slot` as an f32.
 #[inline(always)]
-fn sources_of<L: Lanes>(x: Aux, sources: [L::V; 3], m: Mode, widen: impl Fn(L::V) -> L::V) -> [L::V; 3] {
-    let one = |slot: u32, v: L::V| {
-        let bits = x.immediate() >> (4 * slot);
-        let v = if bits & 1 != 0 {
-            widen(L::and(L::shr(v, L::splat(bits << 3 & 16)), L::splat(0xffff)))
-        } else if m.flush_in32 {
-            zeroed::<L>(v, 0x7f80_0000, 1 << 31)
+fn source<L: Lanes, const BRAIN: bool>(x: Aux, slot: u32, v: L::V, m: Mode) -> L::V {
+    let bits = x.immediate() >> (4 * slot);
+    let mut v = v;
+    if bits & 1 != 0 {
+        v = L::and(L::shr(v, L::splat(bits << 3 & 16)), L::splat(0xffff));
+        if BRAIN {
+            v = L::shl(v, L::splat(16));
         } else {
-            v
-        };
-        let keep = if bits & 4 != 0 { 0x7fff_ffff } else { u32::MAX };
-        L::xor(L::and(v, L::splat(keep)), L::splat((bits >> 3 & 1) << 31))
-    };
-    let [a, b, c] = sources;
-    [one(0, a), one(1, b), one(2, c)]
+            if m.flush_in16_64 {
+                v = zeroed::<L>(v, 0x7c00, 1 << 15);
+            }
+            v = L::f32_from_f16(v);
+        }
+    } else if m.flush_in32 {
+        v = zeroed::<L>(v, 0x7f80_0000, 1 << 31);
+    }
+    let keep = if bits & 4 != 0 { 0x7fff_ffff } else { u32::MAX };
+    L::xor(L::and(v, L::splat(keep)), L::splat((bits >> 3 & 1) << 31))
 }

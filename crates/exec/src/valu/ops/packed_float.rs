@@ -4,7 +4,7 @@ use rocjitsu_lanes::kernel::Aux;
 use rocjitsu_lanes::scalar::{arithmetic as arith, minmax};
 use rocjitsu_lanes::vector::Lanes;
 
-use super::float16;
+use super::float16::{self, choose};
 use super::float32::nan_rules;
 use super::ops;
 use super::support::{PLAIN, mode, pack, pair2, pair3, unpack_f16};
@@ -28,27 +28,46 @@ ops! {
 
     v_pk_min_f16[x](a: PkF16, b: PkF16) -> PkF16 {
         let rules = nan_rules(x);
-        two::<L>(a, b, L::min_f32, move |a, b| minmax::v_min_f16(a, b, rules))
+        two::<L, false>(a, b, |a, b| minmax::v_min_f16(a, b, rules))
     }
     v_pk_max_f16[x](a: PkF16, b: PkF16) -> PkF16 {
         let rules = nan_rules(x);
-        two::<L>(a, b, L::max_f32, move |a, b| minmax::v_max_f16(a, b, rules))
+        two::<L, true>(a, b, |a, b| minmax::v_max_f16(a, b, rules))
     }
-    v_pk_min_num_f16(a: PkF16, b: PkF16) -> PkF16 { two::<L>(a, b, L::min_f32, minmax::v_min_num_f16) }
-    v_pk_max_num_f16(a: PkF16, b: PkF16) -> PkF16 { two::<L>(a, b, L::max_f32, minmax::v_max_num_f16) }
-    v_pk_minimum_f16(a: PkF16, b: PkF16) -> PkF16 { two::<L>(a, b, L::min_f32, minmax::v_minimum_f16) }
-    v_pk_maximum_f16(a: PkF16, b: PkF16) -> PkF16 { two::<L>(a, b, L::max_f32, minmax::v_maximum_f16) }
-    v_pk_min3_num_f16(a: PkF16, b: PkF16, c: PkF16) -> PkF16 { pair3::<L>(a, b, c, minmax::v_min3_num_f16) }
-    v_pk_max3_num_f16(a: PkF16, b: PkF16, c: PkF16) -> PkF16 { pair3::<L>(a, b, c, minmax::v_max3_num_f16) }
-    v_pk_minimum3_f16(a: PkF16, b: PkF16, c: PkF16) -> PkF16 { pair3::<L>(a, b, c, minmax::v_minimum3_f16) }
-    v_pk_maximum3_f16(a: PkF16, b: PkF16, c: PkF16) -> PkF16 { pair3::<L>(a, b, c, minmax::v_maximum3_f16) }
+    v_pk_min_num_f16(a: PkF16, b: PkF16) -> PkF16 { two::<L, false>(a, b, minmax::v_min_num_f16) }
+    v_pk_max_num_f16(a: PkF16, b: PkF16) -> PkF16 { two::<L, true>(a, b, minmax::v_max_num_f16) }
+    v_pk_minimum_f16(a: PkF16, b: PkF16) -> PkF16 { two::<L, false>(a, b, minmax::v_minimum_f16) }
+    v_pk_maximum_f16(a: PkF16, b: PkF16) -> PkF16 { two::<L, true>(a, b, minmax::v_maximum_f16) }
+    v_pk_min3_num_f16(a: PkF16, b: PkF16, c: PkF16) -> PkF16 { three::<L, false>(a, b, c, minmax::v_min3_num_f16) }
+    v_pk_max3_num_f16(a: PkF16, b: PkF16, c: PkF16) -> PkF16 { three::<L, true>(a, b, c, minmax::v_max3_num_f16) }
+    v_pk_minimum3_f16(a: PkF16, b: PkF16, c: PkF16) -> PkF16 { three::<L, false>(a, b, c, minmax::v_minimum3_f16) }
+    v_pk_maximum3_f16(a: PkF16, b: PkF16, c: PkF16) -> PkF16 { three::<L, true>(a, b, c, minmax::v_maximum3_f16) }
 
-    v_pk_add_bf16[x](a: PkBf16, b: PkBf16) -> PkBf16 { pair2::<L>(a, b, |a, b| arith::v_add_bf16(a, b, flush(x))) }
+    v_pk_add_bf16[x](a: PkBf16, b: PkBf16) -> PkBf16 {
+        let (m, (al, ah), (bl, bh)) = (flush(x), unpack_bf16::<L>(a), unpack_bf16::<L>(b));
+        let r = (L::add_f32(al, bl), L::add_f32(ah, bh));
+        bf16_pair::<L>(m.flush_in16_64, r, L::mask(u16::MAX), || {
+            pair2::<L>(a, b, |a, b| arith::v_add_bf16(a, b, m))
+        })
+    }
     => modal { let m = mode(x); pair2::<L>(a, b, |a, b| arith::v_add_bf16(a, b, m)) }
-    v_pk_mul_bf16[x](a: PkBf16, b: PkBf16) -> PkBf16 { pair2::<L>(a, b, |a, b| arith::v_mul_bf16(a, b, flush(x))) }
+    v_pk_mul_bf16[x](a: PkBf16, b: PkBf16) -> PkBf16 {
+        let (m, (al, ah), (bl, bh)) = (flush(x), unpack_bf16::<L>(a), unpack_bf16::<L>(b));
+        let r = (L::mul_f32(al, bl), L::mul_f32(ah, bh));
+        bf16_pair::<L>(m.flush_in16_64, r, L::mask(u16::MAX), || {
+            pair2::<L>(a, b, |a, b| arith::v_mul_bf16(a, b, m))
+        })
+    }
     => modal { let m = mode(x); pair2::<L>(a, b, |a, b| arith::v_mul_bf16(a, b, m)) }
     v_pk_fma_bf16[x](a: PkBf16, b: PkBf16, c: PkBf16) -> PkBf16 {
-        pair3::<L>(a, b, c, |a, b, c| arith::v_fma_bf16(a, b, c, flush(x)))
+        let (m, (al, ah), (bl, bh), (cl, ch)) =
+            (flush(x), unpack_bf16::<L>(a), unpack_bf16::<L>(b), unpack_bf16::<L>(c));
+        let (low, high) = (L::mul_f32(al, bl), L::mul_f32(ah, bh));
+        let exact = L::m_and(ample::<L>(low), ample::<L>(high));
+        let r = (L::add_odd_f32(low, cl), L::add_odd_f32(high, ch));
+        bf16_pair::<L>(m.flush_in16_64, r, exact, || {
+            pair3::<L>(a, b, c, |a, b, c| arith::v_fma_bf16(a, b, c, m))
+        })
     }
     => modal { let m = mode(x); pair3::<L>(a, b, c, |a, b, c| arith::v_fma_bf16(a, b, c, m)) }
     v_pk_min_num_bf16(a: PkBf16, b: PkBf16) -> PkBf16 { pair2::<L>(a, b, minmax::v_min_num_bf16) }
@@ -104,13 +123,59 @@ fn flush(x: Aux) -> rocjitsu_lanes::fp::Mode {
     rocjitsu_lanes::fp::Mode { fp16_ovfl: false, round16_64: PLAIN.round16_64, ..mode(x) }
 }
 
-/// A choice among f16 halves, made on them as f32 unless one is NaN.
+/// Minimum or maximum of f16 halves, found on them as f32 unless one is NaN.
 #[inline(always)]
-fn two<L: Lanes>(a: L::V, b: L::V, pick: impl Fn(L::V, L::V) -> L::V, slow: impl Fn(u16, u16) -> u16) -> L::V {
+fn two<L: Lanes, const MAX: bool>(a: L::V, b: L::V, slow: impl Fn(u16, u16) -> u16) -> L::V {
     let ((al, ah), (bl, bh)) = (unpack_f16::<L>(a), unpack_f16::<L>(b));
     let nan = L::m_or(L::unordered_f32(al, bl), L::unordered_f32(ah, bh));
-    if L::bits(nan) == 0 {
-        return pack::<L>(L::f16_from_f32(pick(al, bl)), L::f16_from_f32(pick(ah, bh)));
+    if L::bits(nan) != 0 {
+        return pair2::<L>(a, b, slow);
     }
-    pair2::<L>(a, b, slow)
+    let (low, high) = (choose::<L, MAX>(al, bl), choose::<L, MAX>(ah, bh));
+    pack::<L>(L::f16_from_f32(low), L::f16_from_f32(high))
+}
+/// As [`two`], for three values.
+#[inline(always)]
+fn three<L: Lanes, const MAX: bool>(a: L::V, b: L::V, c: L::V, slow: impl Fn(u16, u16, u16) -> u16) -> L::V {
+    let ((al, ah), (bl, bh), (cl, ch)) = (unpack_f16::<L>(a), unpack_f16::<L>(b), unpack_f16::<L>(c));
+    let nan = L::m_or(L::unordered_f32(al, bl), L::unordered_f32(ah, bh));
+    if L::bits(L::m_or(nan, L::unordered_f32(cl, ch))) != 0 {
+        return pair3::<L>(a, b, c, slow);
+    }
+    let low = choose::<L, MAX>(choose::<L, MAX>(al, bl), cl);
+    let high = choose::<L, MAX>(choose::<L, MAX>(ah, bh), ch);
+    pack::<L>(L::f16_from_f32(low), L::f16_from_f32(high))
+}
+
+/// bf16 of f32 values, to nearest even: the value in the low half of each lane.
+#[inline(always)]
+fn to_bf16<L: Lanes>(v: L::V) -> L::V {
+    let odd = L::and(L::shr(v, L::splat(16)), L::splat(1));
+    L::shr(L::add(L::add(v, L::splat(0x7fff)), odd), L::splat(16))
+}
+
+/// Whether f32 values are zero or normal numbers of more than the least size: then their arithmetic is exact
+/// enough for bf16.
+#[inline(always)]
+fn ample<L: Lanes>(v: L::V) -> L::M {
+    let magnitude = L::and(v, L::splat(0x7fff_ffff));
+    let sized = L::m_and(L::lt_u(L::splat(0x00ff_ffff), magnitude), L::lt_u(magnitude, L::splat(0x7f80_0000)));
+    L::m_or(sized, L::eq(magnitude, L::splat(0)))
+}
+
+/// Both halves of packed bf16 values as f32: low, high.
+#[inline(always)]
+fn unpack_bf16<L: Lanes>(a: L::V) -> (L::V, L::V) {
+    (L::shl(a, L::splat(16)), L::and(a, L::splat(0xffff_0000)))
+}
+
+/// Packed bf16 of f32 results where all of `checked` are ample; the lanes of `slow` otherwise. No subnormal is
+/// met then, so that flushing makes no difference to the results; `flushes` says whether MODE flushes sources.
+#[inline(always)]
+fn bf16_pair<L: Lanes>(flushes: bool, r: (L::V, L::V), checked: L::M, slow: impl FnOnce() -> L::V) -> L::V {
+    let ok = L::m_and(checked, L::m_and(ample::<L>(r.0), ample::<L>(r.1)));
+    if flushes || L::bits(ok) != u16::MAX {
+        return slow();
+    }
+    pack::<L>(to_bf16::<L>(r.0), to_bf16::<L>(r.1))
 }

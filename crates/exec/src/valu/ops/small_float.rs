@@ -53,11 +53,17 @@ ops! {
 
     v_cvt_pk_fp8_f32[x](a: F32, b: F32) -> B16 {
         let to = fp8(x);
-        L::map2(a, b, |a, b| s::v_cvt_pk_fp8_f32(a, b, to, x.fp16_ovfl()).into())
+        match (nearest::<L>(to, a), nearest::<L>(to, b)) {
+            (Some(low), Some(high)) => L::or(low, L::shl(high, L::splat(8))),
+            _ => L::map2(a, b, |a, b| s::v_cvt_pk_fp8_f32(a, b, to, x.fp16_ovfl()).into()),
+        }
     }
     v_cvt_pk_bf8_f32[x](a: F32, b: F32) -> B16 {
         let to = kind(x).bf8();
-        L::map2(a, b, |a, b| s::v_cvt_pk_fp8_f32(a, b, to, x.fp16_ovfl()).into())
+        match (nearest::<L>(to, a), nearest::<L>(to, b)) {
+            (Some(low), Some(high)) => L::or(low, L::shl(high, L::splat(8))),
+            _ => L::map2(a, b, |a, b| s::v_cvt_pk_fp8_f32(a, b, to, x.fp16_ovfl()).into()),
+        }
     }
     v_cvt_pk_fp8_f16[x](a: PkF16) -> B16 {
         let to = fp8(x);
@@ -114,6 +120,34 @@ fn to_f16(from: Format, code: u32) -> u16 {
     rocjitsu_lanes::fp::half::f32_to_f16(from.decode(code))
 }
 
+/// Codes of f32 values to nearest even, unless one is a NaN or above the largest finite code.
+#[inline(always)]
+fn nearest<L: Lanes>(to: Format, a: L::V) -> Option<L::V> {
+    let Format { man_bits, bias, signed, .. } = to;
+    if !signed {
+        return None;
+    }
+    let magnitude = L::and(a, L::splat(0x7fff_ffff));
+    let shift = L::splat(23 - man_bits);
+    // Half a unit less one, and one more if the unit's bit is set; then the exponent is rebased.
+    let odd = L::and(L::shr(magnitude, shift), L::splat(1));
+    let rounded = L::shr(L::add(L::add(magnitude, L::splat((1 << (22 - man_bits)) - 1)), odd), shift);
+    let normal = L::sub(rounded, L::splat(((127 - bias) as u32) << man_bits));
+    // A float whose unit is that of the format's subnormals: the sum's low bits are the code.
+    let unit = L::splat(((127 + 24 - bias - man_bits as i32) as u32) << 23);
+    let subnormal = L::sub(L::add_f32(magnitude, unit), unit);
+    let is_small = L::lt_u(magnitude, L::splat(((128 - bias) as u32) << 23));
+    let code = L::select(is_small, subnormal, normal);
+    let sign = L::and(L::shr(a, L::splat(24)), L::splat(0x80));
+    let fits = L::m_and(L::lt_u(code, L::splat(to.max_finite() + 1)), L::m_not(L::unordered_f32(a, a)));
+    // In FNUZ formats the code of -0 is NaN.
+    let fits = match to.top {
+        format::Top::Fnuz => L::m_and(fits, L::m_not(L::eq(code, L::splat(0)))),
+        _ => fits,
+    };
+    (L::bits(fits) == u16::MAX).then(|| L::or(code, sign))
+}
+
 /// The byte of each lane that the immediate names.
 #[inline(always)]
 fn byte<L: Lanes>(x: Aux, a: L::V) -> L::V {
@@ -125,4 +159,24 @@ fn byte<L: Lanes>(x: Aux, a: L::V) -> L::V {
 fn put_byte<L: Lanes>(x: Aux, old: L::V, code: L::V) -> L::V {
     let shift = 8 * (x.immediate() & BYTE);
     L::or(L::and(old, L::splat(!(0xff << shift))), L::shl(code, L::splat(shift)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rocjitsu_lanes::vector::Scalar;
+
+    /// The short way against the exact one, over every exponent and the middles between codes.
+    #[test]
+    fn nearest_codes_are_the_exact_ones() {
+        for to in [format::FP8, format::BF8, format::FP8_FNUZ, format::BF8_FNUZ] {
+            let mut met = 0;
+            for x in (0..=u32::MAX).step_by(4093).chain((0..0x1_0000).map(|h| h << 16)) {
+                let Some(code) = nearest::<Scalar>(to, [x; 16]) else { continue };
+                assert_eq!(code[0], s::v_cvt_pk_fp8_f32(x, 0, to, false).into(), "{to:?} {x:#x}");
+                met += 1;
+            }
+            assert!(met > 100_000);
+        }
+    }
 }

@@ -81,7 +81,7 @@ pub fn cold3(
     std::array::from_fn(|i| f(a[i], b[i], c[i]))
 }
 
-/// Smaller and larger of f32 numbers, and combinations of them; a NaN is for [`unless_nan2`] to handle.
+/// Median of f32 numbers; a NaN is for [`unless_nan3`] to handle.
 #[inline(always)]
 pub fn med3_numbers<L: Lanes>(a: L::V, b: L::V, c: L::V) -> L::V {
     // As the manuals have it: what is left without the (first) largest. With zeros of both signs this is not
@@ -100,4 +100,10 @@ pub fn unpack_f16<L: Lanes>(a: L::V) -> (L::V, L::V) {
 #[inline(always)]
 pub fn pack<L: Lanes>(low: L::V, high: L::V) -> L::V {
     L::or(low, L::shl(high, L::splat(16)))
+}
+
+/// `low < a` and `a < high`, for signed numbers.
+#[inline(always)]
+pub fn within<L: Lanes>(a: L::V, low: i32, high: i32) -> L::M {
+    L::m_and(L::lt_i(L::splat(low as u32), a), L::lt_i(a, L::splat(high as u32)))
 }
