@@ -81,7 +81,7 @@ impl<O: Rmw> Body for MemoryAtomic<O> {
         if !record.mem.flat {
             return global::<O>(cx, record, &addresses, mask);
         }
-        let found = flat::sort(record, &mut addresses, mask);
+        let found = flat::sort(record, &addresses, mask);
         let words = flat::low_words(&addresses);
         if found.scratch != 0 {
             // Scratch is swizzled by words: a 64-bit atomic has no place there (manuals: "Scratch Space").
@@ -93,6 +93,10 @@ impl<O: Rmw> Body for MemoryAtomic<O> {
             let size = cx.wave.scratch_size;
             let mut outside = None;
             for_lanes(found.scratch, |lane| {
+                if record.mem.shared_scratch {
+                    addresses[lane] = flat::shared_scratch(addresses[lane]);
+                    return;
+                }
                 addresses[lane] =
                     base.wrapping_add(scratch::place(words[lane], lane, lanes) as u64);
                 if u64::from(words[lane]) + 4 > u64::from(size) {
