@@ -355,6 +355,19 @@ fn scratch_is_swizzled_and_flat_addresses_reach_it_and_lds() {
                 let want = [(l as u32) << 8 | 2, 0x55aa_55aa, 0xabcd_0123][l % 3];
                 assert_eq!(*got, want, "{target} lane {l}");
             }
+            // Four words of scratch through a flat address: each swizzled for itself.
+            if let Some(base) = (target == Target::Gfx1250).then(|| bench.wave.flat_scratch_base()) {
+                for l in 0..lanes as usize {
+                    let a = base + ((l as u64) << 52) + 4 * (2 + l as u64 % 3);
+                    bench.wave.v.write(2, &mut bench.unit.pool)[l] = a as u32;
+                    bench.wave.v.write(3, &mut bench.unit.pool)[l] = (a >> 32) as u32;
+                }
+                access.op = opcode(target, "b128");
+                assert_eq!(bench.step(&flat(access), 0).unwrap(), Flow::Next);
+                for j in 0..4 {
+                    assert_eq!(row(&bench, 20 + j), (0..lanes).map(|l| l << 8 | j).collect::<Vec<_>>());
+                }
+            }
         }
     }
 }

@@ -133,7 +133,7 @@ fn group(cx: &Cx<'_, '_>, operand: Operand, count: usize) -> [u32; 8] {
 }
 
 fn run(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
-    let g = [4, 8, 4, 4].map(|n| n);
+    let g = [4, 8, 4, 4];
     let [g0, g1, g2, g3]: [[u32; 8]; 4] = std::array::from_fn(|i| group(cx, record.src[i], g[i]));
     let d = Descriptor::new(&g0[..4], &g1, &g2[..4], &g3[..4]);
     if !d.valid {

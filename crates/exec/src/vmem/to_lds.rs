@@ -142,7 +142,7 @@ impl Body for GlobalToLds {
         } else {
             address::global(cx, record)
         };
-        let exec = cx.wave.exec();
+        let exec = inside_lds(cx, |lane| to.wrapping_add(step * lane as u32));
         for lane in (0..LANES).filter(|l| exec >> l & 1 != 0) {
             let mut data = match fetch(cx, record, addresses[lane], lane, bytes) {
                 Ok(data) => data,
@@ -172,7 +172,7 @@ impl Body for BufferToLds {
             }
         }
         let at = buffer::positions(cx, record);
-        let exec = cx.wave.exec();
+        let exec = inside_lds(cx, |lane| to.wrapping_add(step * lane as u32));
         for lane in (0..LANES).filter(|l| exec >> l & 1 != 0) {
             let mut data = match buffer::read(cx, record, &buffer, at[lane], lane, bytes) {
                 Ok(data) => data,
@@ -204,6 +204,15 @@ impl Body for BufferFromLds {
         }
         Flow::Next
     }
+}
+
+/// Lanes of `exec` whose LDS address is inside the allocation. The others move nothing, and memory is not
+/// touched for them: compilers mask lanes so, with memory addresses that need not exist (CDNA5 manual,
+/// 3.3.3; CDNA3 manual, 9.1.9.1: "set the active-mask to limit buffer reads").
+fn inside_lds(cx: &Cx<'_, '_>, at: impl Fn(usize) -> u32) -> u64 {
+    let size = cx.group.lds.len();
+    let inside = (0..LANES).map(|lane| u64::from((at(lane) as usize) < size) << lane).sum::<u64>();
+    inside & cx.wave.exec()
 }
 
 /// LDS addresses from a register; the immediate offset counts here too (CDNA5 manual, 10.8.1).
@@ -271,7 +280,7 @@ impl Body for AsyncStore {
         let from = lds_addresses(cx, record, record.src[2].vector());
         let bytes = record.mem.datum.bytes() as usize;
         let addresses = address::global(cx, record);
-        let exec = cx.wave.exec();
+        let exec = inside_lds(cx, |lane| from[lane]);
         for lane in (0..LANES).filter(|l| exec >> l & 1 != 0) {
             let data = lds::read(&cx.group.lds, from[lane], bytes);
             match cx.unit.memory.locate(addresses[lane], bytes as u64, true) {
