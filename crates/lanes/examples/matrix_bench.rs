@@ -35,7 +35,8 @@ fn native(a: &[[f32; 32]], b: &[[f32; 32]], d: &mut [[f32; 32]]) {
         for half in [0, 16] {
             // SAFETY: every row has 32 elements and `half` is 0 or 16.
             unsafe {
-                let mut sums: [__m512; 8] = std::array::from_fn(|r| _mm512_loadu_ps(rows[r].as_ptr().add(half)));
+                let mut sums: [__m512; 8] =
+                    std::array::from_fn(|r| _mm512_loadu_ps(rows[r].as_ptr().add(half)));
                 for (a, b) in a.iter().zip(b) {
                     let b = _mm512_loadu_ps(b.as_ptr().add(half));
                     for (r, sum) in sums.iter_mut().enumerate() {
@@ -57,7 +58,10 @@ impl Random {
     fn next(&mut self) -> f32 {
         (0..6)
             .map(|_| {
-                self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                self.0 = self
+                    .0
+                    .wrapping_mul(6364136223846793005)
+                    .wrapping_add(1442695040888963407);
                 (self.0 >> 40) as f32 / (1u64 << 24) as f32 - 0.5
             })
             .sum::<f32>()
@@ -75,9 +79,16 @@ impl Random {
             Element::F32 | Element::Xf32 => random.next().to_bits(),
             Element::F64 => 0x3ff0_0000 | (random.next().to_bits() & 0x000f_ffff),
             // Values of moderate size in every 8-bit format.
-            _ => (0..4).fold(0, |word, _| word << 8 | (random.next().to_bits() >> 24 & 0x80 | random.next().to_bits() >> 18 & 0x3f | 1)),
+            _ => (0..4).fold(0, |word, _| {
+                word << 8
+                    | (random.next().to_bits() >> 24 & 0x80
+                        | random.next().to_bits() >> 18 & 0x3f
+                        | 1)
+            }),
         };
-        (0..count).map(|_| std::array::from_fn(|_| word(self))).collect()
+        (0..count)
+            .map(|_| std::array::from_fn(|_| word(self)))
+            .collect()
     }
 }
 
@@ -119,7 +130,10 @@ fn main() {
         (Family::Gfx1250, "v_wmma_scale_f32_16x16x128_f8f6f4"),
         (Family::Gfx1250, "v_swmmac_f32_16x16x64_f16"),
     ];
-    println!("{:<36} {:>8} {:>10} {:>10} {:>10} {:>10} {:>7}", "instruction", "madds", "native ns", "scalar ns", "avx2 ns", "avx512 ns", "ratio");
+    println!(
+        "{:<36} {:>8} {:>10} {:>10} {:>10} {:>10} {:>7}",
+        "instruction", "madds", "native ns", "scalar ns", "avx2 ns", "avx512 ns", "ratio"
+    );
     let mut random = Random(1);
     let only = std::env::args().nth(1).unwrap_or_default();
     let backends = std::env::args().nth(2).unwrap_or_default();
@@ -134,7 +148,9 @@ fn main() {
         let a = random.registers(need.a, op.a);
         let b = random.registers(need.b, op.b);
         let index = vec![[0x4444_4444u32; 64]; need.index];
-        let rows = |registers: &[[u32; 64]]| -> Vec<Vec<u32>> { registers.iter().map(|r| r.to_vec()).collect() };
+        let rows = |registers: &[[u32; 64]]| -> Vec<Vec<u32>> {
+            registers.iter().map(|r| r.to_vec()).collect()
+        };
         let (a, b, index) = (rows(&a), rows(&b), rows(&index));
         let slices = |rows: &'_ [Vec<u32>]| -> Vec<&'static [u32]> {
             rows.iter().map(|r| &*r.clone().leak()).collect()
@@ -157,13 +173,18 @@ fn main() {
                     d.copy_from_slice(&start);
                 }
                 count += 1;
-                black_box(&prepared).execute(backend, black_box(&operands), black_box(&mut d)).expect("valid operands");
+                black_box(&prepared)
+                    .execute(backend, black_box(&operands), black_box(&mut d))
+                    .expect("valid operands");
             }));
         }
         let native = native_time(madds);
         println!(
             "{name:<36} {madds:>8} {native:>10.1} {:>10.1} {:>10.1} {:>10.1} {:>7.2}",
-            times[0], times[1], times[2], times[2] / native
+            times[0],
+            times[1],
+            times[2],
+            times[2] / native
         );
     }
 }

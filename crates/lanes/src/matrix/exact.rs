@@ -13,14 +13,24 @@ impl Term {
         let bits = x.to_bits();
         let field = (bits >> 23 & 0xff) as i32;
         let fraction = i128::from(bits & 0x7f_ffff);
-        let (m, e) = if field == 0 { (fraction, -149) } else { (fraction | 0x80_0000, field - 150) };
-        Term { m: if x.is_sign_negative() { -m } else { m }, e }
+        let (m, e) = if field == 0 {
+            (fraction, -149)
+        } else {
+            (fraction | 0x80_0000, field - 150)
+        };
+        Term {
+            m: if x.is_sign_negative() { -m } else { m },
+            e,
+        }
     }
 
     /// The exact product of two finite f32.
     pub fn product(a: f32, b: f32) -> Term {
         let (a, b) = (Term::from_f32(a), Term::from_f32(b));
-        Term { m: a.m * b.m, e: a.e + b.e }
+        Term {
+            m: a.m * b.m,
+            e: a.e + b.e,
+        }
     }
 
     /// Exponent above the leading bit.
@@ -32,7 +42,10 @@ impl Term {
     fn normal(self) -> Term {
         let shift = self.m.unsigned_abs().leading_zeros() as i32 - 8;
         if shift >= 0 {
-            Term { m: self.m << shift, e: self.e - shift }
+            Term {
+                m: self.m << shift,
+                e: self.e - shift,
+            }
         } else {
             jam(self, -shift)
         }
@@ -48,7 +61,10 @@ fn jam(x: Term, shift: i32) -> Term {
         let kept = magnitude >> shift;
         kept | u128::from(kept << shift != magnitude)
     };
-    Term { m: if x.m < 0 { -(m as i128) } else { m as i128 }, e: x.e + shift }
+    Term {
+        m: if x.m < 0 { -(m as i128) } else { m as i128 },
+        e: x.e + shift,
+    }
 }
 
 /// The sum; exact, or with everything far below its leading bit jammed into the lowest bit.
@@ -63,11 +79,17 @@ fn add(a: Term, b: Term) -> Term {
     let (large, small) = if a.top() >= b.top() { (a, b) } else { (b, a) };
     let large = large.normal();
     let small = if small.e >= large.e {
-        Term { m: small.m << (small.e - large.e).min(120), e: large.e }
+        Term {
+            m: small.m << (small.e - large.e).min(120),
+            e: large.e,
+        }
     } else {
         jam(small, large.e - small.e)
     };
-    Term { m: large.m + small.m, e: large.e }
+    Term {
+        m: large.m + small.m,
+        e: large.e,
+    }
 }
 
 /// The sum of the terms, rounded to nearest even f32. A zero sum is +0.
@@ -76,7 +98,11 @@ fn add(a: Term, b: Term) -> Term {
 /// what is left of them lies at least at their lowest bit.
 pub(super) fn sum(terms: &mut [Term]) -> f32 {
     terms.sort_by_key(|term| std::cmp::Reverse(if term.m == 0 { i32::MIN } else { term.top() }));
-    round(terms.iter().fold(Term { m: 0, e: 0 }, |sum, &term| add(sum, term)))
+    round(
+        terms
+            .iter()
+            .fold(Term { m: 0, e: 0 }, |sum, &term| add(sum, term)),
+    )
 }
 
 /// Rounds to f32, to nearest even, with gradual underflow.

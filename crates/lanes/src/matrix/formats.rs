@@ -13,7 +13,11 @@ const fn small(bits: u32, exp: u32, man: u32, bias: i32) -> f32 {
     let negative = bits >> (exp + man) & 1 == 1;
     let e = (bits >> man & ((1 << exp) - 1)) as i32;
     let m = bits & ((1 << man) - 1);
-    let (significand, shift) = if e == 0 { (m, 1 - bias) } else { (m | 1 << man, e - bias) };
+    let (significand, shift) = if e == 0 {
+        (m, 1 - bias)
+    } else {
+        (m | 1 << man, e - bias)
+    };
     let power = (shift - man as i32 + 127) as u32;
     let magnitude = significand as f32 * f32::from_bits(power << 23);
     if negative { -magnitude } else { magnitude }
@@ -28,7 +32,11 @@ const fn table8(element: Element) -> [f32; 256] {
             Element::Fp8 if bits & 0x7f == 0x7f => f32::NAN,
             Element::Fp8 => small(bits, 4, 3, 7),
             Element::Bf8 if bits & 0x7f == 0x7c => {
-                if bits & 0x80 == 0 { f32::INFINITY } else { f32::NEG_INFINITY }
+                if bits & 0x80 == 0 {
+                    f32::INFINITY
+                } else {
+                    f32::NEG_INFINITY
+                }
             }
             Element::Bf8 if bits & 0x7f > 0x7c => f32::NAN,
             Element::Bf8 => small(bits, 5, 2, 15),
@@ -103,7 +111,7 @@ pub(super) fn f32_to_f16(value: f32) -> u16 {
         return sign | (sum.to_bits() - 0x3f00_0000) as u16;
     }
     let rounded = magnitude + 0xfff + (magnitude >> 13 & 1);
-    sign | (rounded - (112 << 23) >> 13) as u16
+    sign | ((rounded - (112 << 23)) >> 13) as u16
 }
 
 /// Rounds to bf16, to nearest even; NaN becomes 0x7fc0.

@@ -14,15 +14,26 @@ fn split(x: f32, min: i32) -> Split {
     let bits = x.to_bits();
     let field = (bits >> 23 & 0xff) as i32;
     let fraction = i64::from(bits & 0x7f_ffff);
-    let (magnitude, exponent) =
-        if field == 0 { (fraction, -149) } else { (fraction | 0x80_0000, field - 150) };
-    let significand = if x.is_sign_negative() { -magnitude } else { magnitude };
+    let (magnitude, exponent) = if field == 0 {
+        (fraction, -149)
+    } else {
+        (fraction | 0x80_0000, field - 150)
+    };
+    let significand = if x.is_sign_negative() {
+        -magnitude
+    } else {
+        magnitude
+    };
     let leading = if magnitude == 0 {
         -126
     } else {
         (exponent + 63 - magnitude.leading_zeros() as i32).max(min)
     };
-    Split { significand, exponent, leading }
+    Split {
+        significand,
+        exponent,
+        leading,
+    }
 }
 
 /// `value x 2^shift` towards zero.
@@ -39,12 +50,21 @@ fn shift_toward_zero(value: i64, shift: i32) -> i64 {
 
 /// `value x 2^shift` towards minus infinity.
 fn shift_down(value: i64, shift: i32) -> i64 {
-    if shift >= 0 { value << shift.min(62) } else { value >> (-shift).min(63) }
+    if shift >= 0 {
+        value << shift.min(62)
+    } else {
+        value >> (-shift).min(63)
+    }
 }
 
 /// Largest exponent sum of the group and the truncated products in units of 2^(it - 24).
 fn products(a: &[Split], b: &[Split]) -> (i32, i64) {
-    let top = a.iter().zip(b).map(|(a, b)| a.leading + b.leading).max().unwrap_or(-252);
+    let top = a
+        .iter()
+        .zip(b)
+        .map(|(a, b)| a.leading + b.leading)
+        .max()
+        .unwrap_or(-252);
     let sum = a
         .iter()
         .zip(b)
@@ -70,7 +90,11 @@ pub(super) fn special(a: &[f32], b: &[f32], c: f32) -> Option<f32> {
         infinite = infinite.or(Signs::of(product, product.is_infinite()));
         overflow = overflow.or(Signs::of(product, product.abs() >= 2f64.powi(128)));
     }
-    if nan { Some(f32::NAN) } else { infinite.value().or_else(|| overflow.value()) }
+    if nan {
+        Some(f32::NAN)
+    } else {
+        infinite.value().or_else(|| overflow.value())
+    }
 }
 
 /// Which infinities were seen.
@@ -82,11 +106,17 @@ struct Signs {
 
 impl Signs {
     fn of(x: f64, seen: bool) -> Signs {
-        Signs { positive: seen && x > 0.0, negative: seen && x < 0.0 }
+        Signs {
+            positive: seen && x > 0.0,
+            negative: seen && x < 0.0,
+        }
     }
 
     fn or(self, other: Signs) -> Signs {
-        Signs { positive: self.positive | other.positive, negative: self.negative | other.negative }
+        Signs {
+            positive: self.positive | other.positive,
+            negative: self.negative | other.negative,
+        }
     }
 
     fn value(self) -> Option<f32> {
@@ -105,12 +135,20 @@ pub(super) fn group(a: &[f32], b: &[f32], c: f32, min_a: i32, min_b: i32, parity
     if let Some(result) = special(a, b, c) {
         return result;
     }
-    let mut sa = [Split { significand: 0, exponent: 0, leading: -126 }; 16];
+    let mut sa = [Split {
+        significand: 0,
+        exponent: 0,
+        leading: -126,
+    }; 16];
     let mut sb = sa;
     let len = a.len().min(16);
     for k in 0..len {
         // Even k first, then odd k, if they are to be apart.
-        let to = if parity { k / 2 + k % 2 * len.div_ceil(2) } else { k };
+        let to = if parity {
+            k / 2 + k % 2 * len.div_ceil(2)
+        } else {
+            k
+        };
         sa[to] = split(a[k], min_a);
         sb[to] = split(b[k], min_b);
     }
@@ -119,7 +157,10 @@ pub(super) fn group(a: &[f32], b: &[f32], c: f32, min_a: i32, min_b: i32, parity
         let (top0, sum0) = products(&sa[..half], &sb[..half]);
         let (top1, sum1) = products(&sa[half..len], &sb[half..len]);
         let top = top0.max(top1);
-        (top, shift_down(sum0, top0 - top) + shift_down(sum1, top1 - top))
+        (
+            top,
+            shift_down(sum0, top0 - top) + shift_down(sum1, top1 - top),
+        )
     } else {
         products(&sa[..len], &sb[..len])
     };

@@ -28,26 +28,32 @@ pub(super) struct KSplit {
 }
 
 impl KSplit {
-    /// The index k of an item of a lane group: the inverse of [`KSplit::place`].
-    pub fn index(self, group: usize, item: usize) -> usize {
-        (item / self.chunk * self.groups + self.order(group)) * self.chunk + item % self.chunk
-    }
-
     /// The rank of a lane group among the groups in the order of k (its own inverse).
     pub fn order(self, group: usize) -> usize {
-        if self.swapped { group >> 1 | (group & 1) << 1 } else { group }
+        if self.swapped {
+            group >> 1 | (group & 1) << 1
+        } else {
+            group
+        }
     }
 
     /// Lane group and item of index `k`.
     pub fn place(self, k: usize) -> (usize, usize) {
         let (chunk, within) = (k / self.chunk, k % self.chunk);
-        (self.order(chunk % self.groups), chunk / self.groups * self.chunk + within)
+        (
+            self.order(chunk % self.groups),
+            chunk / self.groups * self.chunk + within,
+        )
     }
 }
 
 /// Split of B along K, or of a dense A.
 fn dense_split(op: &MatrixOp, element: Element) -> KSplit {
-    let plain = |chunk, groups| KSplit { chunk, groups, swapped: false };
+    let plain = |chunk, groups| KSplit {
+        chunk,
+        groups,
+        swapped: false,
+    };
     let sparse = op.kind == Kind::Sparse;
     match op.family {
         Family::Cdna1 | Family::Cdna2 | Family::Cdna3 | Family::Cdna4 => {
@@ -79,7 +85,11 @@ fn dense_split(op: &MatrixOp, element: Element) -> KSplit {
             if element == Element::Iu4 && op.k == 16 {
                 return plain(8, 2);
             }
-            KSplit { chunk: op.k / groups, groups, swapped: groups == 4 }
+            KSplit {
+                chunk: op.k / groups,
+                groups,
+                swapped: groups == 4,
+            }
         }
     }
 }
@@ -103,9 +113,16 @@ pub(super) fn a_split(op: &MatrixOp) -> KSplit {
     }
     // A lane of packed A holds what selects among the values of B in the same lane.
     if op.a == Element::Iu4 && op.k == 32 && split.groups == 4 {
-        return KSplit { chunk: 8, groups: 2, swapped: false };
+        return KSplit {
+            chunk: 8,
+            groups: 2,
+            swapped: false,
+        };
     }
-    KSplit { chunk: split.chunk / 2, ..split }
+    KSplit {
+        chunk: split.chunk / 2,
+        ..split
+    }
 }
 
 /// How B is spread along K.
@@ -115,7 +132,11 @@ pub(super) fn b_split(op: &MatrixOp) -> KSplit {
 
 /// Rows of A, all blocks, that lie side by side in the lanes.
 pub(super) fn a_lanes(op: &MatrixOp) -> usize {
-    if op.family.is_mfma() { op.m * op.blocks } else { 16 }
+    if op.family.is_mfma() {
+        op.m * op.blocks
+    } else {
+        16
+    }
 }
 
 /// Columns of B, all blocks, that lie side by side in the lanes.
@@ -130,13 +151,19 @@ pub(super) fn a_slot(op: &MatrixOp, split: KSplit, block: usize, row: usize, k: 
     let row = row + op.m * block;
     // Only the 32x16x128 WMMA has more rows than fit: the second 16 follow in more registers.
     let per_lane = op.stored_k() / split.groups;
-    Slot { lane: row % lanes + lanes * group, item: item + row / lanes * per_lane }
+    Slot {
+        lane: row % lanes + lanes * group,
+        item: item + row / lanes * per_lane,
+    }
 }
 
 /// Slot of B[block, k, column].
 pub(super) fn b_slot(op: &MatrixOp, split: KSplit, block: usize, k: usize, column: usize) -> Slot {
     let (group, item) = split.place(k);
-    Slot { lane: column + op.n * block + b_lanes(op) * group, item }
+    Slot {
+        lane: column + op.n * block + b_lanes(op) * group,
+        item,
+    }
 }
 
 /// Slot of D[block, row, column] in items of the accumulator's size. C has the same layout.
@@ -156,22 +183,34 @@ pub(super) fn d_slot(op: &MatrixOp, block: usize, row: usize, column: usize) -> 
         }
         Family::Rdna3 => {
             let groups = op.wave / 16;
-            Slot { lane: column + 16 * (row % groups), item: row / groups }
+            Slot {
+                lane: column + 16 * (row % groups),
+                item: row / groups,
+            }
         }
         Family::Rdna4 | Family::Gfx1250 if op.wave == 64 => {
             let lane = column + 16 * (row / 8 % 2) + 32 * (row / 4 % 2);
-            Slot { lane, item: row % 4 }
+            Slot {
+                lane,
+                item: row % 4,
+            }
         }
-        Family::Rdna4 | Family::Gfx1250 => {
-            Slot { lane: column + 16 * (row / 8 % 2), item: row % 8 + row / 16 * 8 }
-        }
+        Family::Rdna4 | Family::Gfx1250 => Slot {
+            lane: column + 16 * (row / 8 % 2),
+            item: row % 8 + row / 16 * 8,
+        },
     }
 }
 
 /// The lane that A's values of `lane` come from (CDNA3 section 7.1.5.1).
 pub(super) fn broadcast_a(op: &MatrixOp, lane: usize) -> usize {
     let cbsz = op.mods.cbsz.min(6);
-    if cbsz == 0 || !op.family.is_mfma() || op.kind == Kind::Sparse || op.f8f6f4 || op.a == Element::F64 {
+    if cbsz == 0
+        || !op.family.is_mfma()
+        || op.kind == Kind::Sparse
+        || op.f8f6f4
+        || op.a == Element::F64
+    {
         return lane;
     }
     let size = 64usize >> cbsz;
@@ -217,7 +256,11 @@ pub(super) fn registers(op: &MatrixOp) -> Registers {
     };
     let results = op.m * op.n * op.blocks / op.wave;
     let output = |element: Element| {
-        let bits = if op.family == Family::Rdna3 { 32 } else { element.bits() };
+        let bits = if op.family == Family::Rdna3 {
+            32
+        } else {
+            element.bits()
+        };
         (results * bits).div_ceil(32)
     };
     let (a, b) = (a_split(op), b_split(op));
@@ -227,7 +270,11 @@ pub(super) fn registers(op: &MatrixOp) -> Registers {
         b: input(b, b_lanes(op), op.n * op.blocks, op.k, op.b),
         c: output(op.c),
         d: output(op.d),
-        index: if op.kind == Kind::Sparse { (per_lane * 2).div_ceil(32) } else { 0 },
+        index: if op.kind == Kind::Sparse {
+            (per_lane * 2).div_ceil(32)
+        } else {
+            0
+        },
         scale: match op.scale_block {
             0 => 0,
             16 => 2,
@@ -247,7 +294,11 @@ pub(super) fn index_base(op: &MatrixOp) -> usize {
     }
     let sets = 32 / bits;
     let set = if op.family.is_mfma() {
-        if op.mods.cbsz & 3 == 0 { usize::from(op.mods.abid) } else { 0 }
+        if op.mods.cbsz & 3 == 0 {
+            usize::from(op.mods.abid)
+        } else {
+            0
+        }
     } else {
         usize::from(op.mods.index_key)
     };

@@ -71,7 +71,14 @@ pub struct Operands<'a> {
 impl<'a> Operands<'a> {
     /// Operands of a dense instruction.
     pub fn dense(a: &'a [&'a [u32]], b: &'a [&'a [u32]], c: COperand<'a>) -> Self {
-        Operands { a, b, c, index: &[], scale_a: ScaleOperand::One, scale_b: ScaleOperand::One }
+        Operands {
+            a,
+            b,
+            c,
+            index: &[],
+            scale_a: ScaleOperand::One,
+            scale_b: ScaleOperand::One,
+        }
     }
 }
 

@@ -37,7 +37,10 @@ impl Family {
 
     /// Whether the family has MFMA (wave64) rather than WMMA.
     pub fn is_mfma(self) -> bool {
-        matches!(self, Family::Cdna1 | Family::Cdna2 | Family::Cdna3 | Family::Cdna4)
+        matches!(
+            self,
+            Family::Cdna1 | Family::Cdna2 | Family::Cdna3 | Family::Cdna4
+        )
     }
 }
 
@@ -98,7 +101,10 @@ impl Element {
 
     /// Whether the elements are integers.
     pub const fn is_integer(self) -> bool {
-        matches!(self, Element::I32 | Element::I8 | Element::Iu8 | Element::Iu4)
+        matches!(
+            self,
+            Element::I32 | Element::I8 | Element::Iu8 | Element::Iu4
+        )
     }
 
     /// The format that a three-bit code of an F8F6F4 instruction names
@@ -246,7 +252,13 @@ impl MatrixOp {
             wave,
             mods: Modifiers::default(),
         };
-        let load = |scale_block| Some(MatrixOp { kind: Kind::LoadScale, scale_block, ..base });
+        let load = |scale_block| {
+            Some(MatrixOp {
+                kind: Kind::LoadScale,
+                scale_block,
+                ..base
+            })
+        };
         match name {
             "v_mfma_ld_scale_b32" | "v_wmma_ld_scale_paired_b32" => return load(32),
             "v_wmma_ld_scale16_paired_b64" => return load(16),
@@ -313,7 +325,13 @@ impl MatrixOp {
         }
         let per_lane = match self.a {
             Element::F16 | Element::I8 => 4,
-            Element::Bf16 => if self.bf16_1k { 4 } else { 2 },
+            Element::Bf16 => {
+                if self.bf16_1k {
+                    4
+                } else {
+                    2
+                }
+            }
             _ => 1,
         };
         (64 * per_lane / (self.k * self.m)).max(1)
@@ -330,12 +348,18 @@ impl MatrixOp {
 
     /// Length of A's rows as stored: K, or K/2 for sparse instructions.
     pub fn stored_k(&self) -> usize {
-        if self.kind == Kind::Sparse { self.k / 2 } else { self.k }
+        if self.kind == Kind::Sparse {
+            self.k / 2
+        } else {
+            self.k
+        }
     }
 }
 
 fn number(text: &str) -> Option<(usize, &str)> {
-    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let end = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
     Some((text[..end].parse().ok()?, &text[end..]))
 }
 

@@ -21,20 +21,38 @@ pub(super) fn algorithm(op: &MatrixOp) -> Algorithm {
         return Algorithm::Integer;
     }
     if op.f8f6f4 || op.kind == Kind::Scaled || op.a == Element::Fp4 {
-        return Algorithm::Scaled { block: if op.scale_block == 16 { 16 } else { 32 } };
+        return Algorithm::Scaled {
+            block: if op.scale_block == 16 { 16 } else { 32 },
+        };
     }
     if matches!(op.a, Element::F32 | Element::F64) {
         return Algorithm::Chain;
     }
     match op.family {
         Family::Cdna1 | Family::Cdna2 => {
-            let group = if op.a == Element::Bf16 && !op.bf16_1k { 2 } else { 4 };
-            Algorithm::Tree { group, flush: op.family == Family::Cdna2 }
+            let group = if op.a == Element::Bf16 && !op.bf16_1k {
+                2
+            } else {
+                4
+            };
+            Algorithm::Tree {
+                group,
+                flush: op.family == Family::Cdna2,
+            }
         }
         Family::Cdna3 | Family::Cdna4 => match op.a {
-            Element::Xf32 => Algorithm::Fused { group: 4, parity: false },
-            Element::F16 | Element::Bf16 => Algorithm::Fused { group: 8, parity: false },
-            _ => Algorithm::Fused { group: 16, parity: true },
+            Element::Xf32 => Algorithm::Fused {
+                group: 4,
+                parity: false,
+            },
+            Element::F16 | Element::Bf16 => Algorithm::Fused {
+                group: 8,
+                parity: false,
+            },
+            _ => Algorithm::Fused {
+                group: 16,
+                parity: true,
+            },
         },
         Family::Rdna3 => Algorithm::Dot2,
         Family::Rdna4 | Family::Gfx1250 => Algorithm::Chain,
@@ -54,7 +72,8 @@ pub(super) fn execute(op: &MatrixOp, operands: &Operands<'_>, d: &mut [[u32; 64]
     match algorithm(op) {
         Algorithm::Integer => {
             let saturate = op.mods.clamp
-                || op.mods.fp16_ovfl && matches!(op.family, Family::Cdna3 | Family::Cdna4 | Family::Gfx1250);
+                || op.mods.fp16_ovfl
+                    && matches!(op.family, Family::Cdna3 | Family::Cdna4 | Family::Gfx1250);
             let a: Vec<i32> = a.iter().map(|&x| unpack::integer(op, op.a, x, 0)).collect();
             let b: Vec<i32> = b.iter().map(|&x| unpack::integer(op, op.b, x, 1)).collect();
             each(op, &a, &b, &columns, |at, a, b| {
@@ -67,7 +86,16 @@ pub(super) fn execute(op: &MatrixOp, operands: &Operands<'_>, d: &mut [[u32; 64]
             let b: Vec<f64> = b.iter().map(|&x| f64::from_bits(x)).collect();
             each(op, &a, &b, &columns, |at, a, b| {
                 let result = chain::f64(a, b, f64::from_bits(c[at.c]));
-                put(at.block, at.row, at.column, if result.is_nan() { NAN64 } else { result.to_bits() });
+                put(
+                    at.block,
+                    at.row,
+                    at.column,
+                    if result.is_nan() {
+                        NAN64
+                    } else {
+                        result.to_bits()
+                    },
+                );
             });
         }
         algorithm => {
@@ -84,7 +112,12 @@ pub(super) fn execute(op: &MatrixOp, operands: &Operands<'_>, d: &mut [[u32; 64]
                     _ => chain::f32(a, b, c),
                 };
                 let finite = || c.is_finite() && a.iter().chain(b).all(|x| x.is_finite());
-                put(at.block, at.row, at.column, u64::from(result_bits(op, result, finite)));
+                put(
+                    at.block,
+                    at.row,
+                    at.column,
+                    u64::from(result_bits(op, result, finite)),
+                );
             });
         }
     }
@@ -108,7 +141,11 @@ fn result_bits(op: &MatrixOp, result: f32, finite: impl Fn() -> bool) -> u32 {
         _ => {
             let bits = result.to_bits();
             let mode = matches!(op.family, Family::Cdna3 | Family::Cdna4);
-            if mode && clamp(result.is_infinite()) { bits - 1 } else { bits }
+            if mode && clamp(result.is_infinite()) {
+                bits - 1
+            } else {
+                bits
+            }
         }
     }
 }
@@ -123,7 +160,13 @@ struct At {
 
 /// Calls `f` with the row of A and the column of B of every element of D; for sparse
 /// instructions only the selected elements of B, in the order of k.
-fn each<T: Copy>(op: &MatrixOp, a: &[T], b: &[T], columns: &[usize], mut f: impl FnMut(At, &[T], &[T])) {
+fn each<T: Copy>(
+    op: &MatrixOp,
+    a: &[T],
+    b: &[T],
+    columns: &[usize],
+    mut f: impl FnMut(At, &[T], &[T]),
+) {
     let stored = op.stored_k();
     let mut selected = Vec::with_capacity(stored);
     for block in 0..op.blocks {
@@ -136,27 +179,62 @@ fn each<T: Copy>(op: &MatrixOp, a: &[T], b: &[T], columns: &[usize], mut f: impl
                     selected.extend(columns[row * stored..][..stored].iter().map(|&k| b[k]));
                     b = &selected;
                 }
-                f(At { block, row, column, c: (block * op.m + row) * op.n + column }, a, b);
+                f(
+                    At {
+                        block,
+                        row,
+                        column,
+                        c: (block * op.m + row) * op.n + column,
+                    },
+                    a,
+                    b,
+                );
             }
         }
     }
 }
 
-fn scaled_f32(op: &MatrixOp, operands: &Operands<'_>, at: &At, a: &[f32], b: &[f32], c: f32, block: usize) -> f32 {
-    a.chunks(block).zip(b.chunks(block)).enumerate().fold(c, |sum, (group, (a, b))| {
-        let scale = |scale, lines, line, sel, format| {
-            formats::decode_scale(format, unpack::scale_byte(op, scale, lines, line, group, sel))
-        };
-        let one = Some((1, 0));
-        let (sa, sb) = if op.kind == Kind::Scaled {
-            (
-                scale(operands.scale_a, op.m, at.row, op.mods.scale_sel_a, op.mods.scale_fmt_a),
-                scale(operands.scale_b, op.n, at.column, op.mods.scale_sel_b, op.mods.scale_fmt_b),
-            )
-        } else {
-            (one, one)
-        };
-        let both = sa.zip(sb).map(|((ma, ea), (mb, eb))| (ma * mb, ea + eb));
-        scaled::block(a, b, sum, both)
-    })
+fn scaled_f32(
+    op: &MatrixOp,
+    operands: &Operands<'_>,
+    at: &At,
+    a: &[f32],
+    b: &[f32],
+    c: f32,
+    block: usize,
+) -> f32 {
+    a.chunks(block)
+        .zip(b.chunks(block))
+        .enumerate()
+        .fold(c, |sum, (group, (a, b))| {
+            let scale = |scale, lines, line, sel, format| {
+                formats::decode_scale(
+                    format,
+                    unpack::scale_byte(op, scale, lines, line, group, sel),
+                )
+            };
+            let one = Some((1, 0));
+            let (sa, sb) = if op.kind == Kind::Scaled {
+                (
+                    scale(
+                        operands.scale_a,
+                        op.m,
+                        at.row,
+                        op.mods.scale_sel_a,
+                        op.mods.scale_fmt_a,
+                    ),
+                    scale(
+                        operands.scale_b,
+                        op.n,
+                        at.column,
+                        op.mods.scale_sel_b,
+                        op.mods.scale_fmt_b,
+                    ),
+                )
+            } else {
+                (one, one)
+            };
+            let both = sa.zip(sb).map(|((ma, ea), (mb, eb))| (ma * mb, ea + eb));
+            scaled::block(a, b, sum, both)
+        })
 }

@@ -15,11 +15,25 @@ pub(super) fn block(a: &[f32], b: &[f32], c: f32, scale: Scale) -> f32 {
     };
     let finite = a.iter().chain(b).all(|x| x.is_finite()) && c.is_finite();
     if !finite {
-        let dot = a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum::<f64>();
+        let dot = a
+            .iter()
+            .zip(b)
+            .map(|(a, b)| f64::from(*a) * f64::from(*b))
+            .sum::<f64>();
         // A zero scale turns an infinite dot product into NaN; a finite one cannot overflow f64.
         return (f64::from(c) + dot * significand as f64) as f32;
     }
     let fixed = |x: f32| (x * 65536.0) as i64;
-    let dot: i128 = a.iter().zip(b).map(|(a, b)| i128::from(fixed(*a)) * i128::from(fixed(*b))).sum();
-    sum(&mut [Term { m: dot * i128::from(significand), e: exponent - 32 }, Term::from_f32(c)])
+    let dot: i128 = a
+        .iter()
+        .zip(b)
+        .map(|(a, b)| i128::from(fixed(*a)) * i128::from(fixed(*b)))
+        .sum();
+    sum(&mut [
+        Term {
+            m: dot * i128::from(significand),
+            e: exponent - 32,
+        },
+        Term::from_f32(c),
+    ])
 }

@@ -8,10 +8,21 @@ use super::{COperand, Operands, ScaleOperand};
 /// The bits of an item of `width` bits of a lane.
 fn item(rows: &[&[u32]], slot: Slot, width: usize) -> u64 {
     let bit = slot.item * width;
-    let word = |reg: usize| u64::from(rows.get(reg).and_then(|row| row.get(slot.lane)).copied().unwrap_or(0));
+    let word = |reg: usize| {
+        u64::from(
+            rows.get(reg)
+                .and_then(|row| row.get(slot.lane))
+                .copied()
+                .unwrap_or(0),
+        )
+    };
     let value = word(bit / 32) | word(bit / 32 + 1) << 32;
     let value = value >> (bit % 32);
-    if width == 64 { value } else { value & ((1 << width) - 1) }
+    if width == 64 {
+        value
+    } else {
+        value & ((1 << width) - 1)
+    }
 }
 
 /// A as `[block][row][k]`, stored elements only.
@@ -53,7 +64,11 @@ fn negate(op: &MatrixOp, element: Element, bits: u64, operand: u32, item: usize)
     match element {
         Element::F64 => bits ^ u64::from(op.mods.blgp >> operand & 1) << 63,
         Element::F16 | Element::Bf16 if !op.family.is_mfma() => {
-            let field = if item % 2 == 0 { op.mods.neg } else { op.mods.neg_hi };
+            let field = if item.is_multiple_of(2) {
+                op.mods.neg
+            } else {
+                op.mods.neg_hi
+            };
             bits ^ u64::from(field >> operand & 1) << 15
         }
         _ => bits,
@@ -79,7 +94,10 @@ pub(super) fn sparse_columns(op: &MatrixOp, index: &[&[u32]]) -> Vec<usize> {
     for row in 0..op.m {
         for k in 0..op.stored_k() {
             let slot = layout::a_slot(op, split, 0, row, k);
-            let slot = Slot { lane: slot.lane, item: base / 2 + slot.item };
+            let slot = Slot {
+                lane: slot.lane,
+                item: base / 2 + slot.item,
+            };
             out.push(k / 2 * 4 + item(index, slot, 2) as usize);
         }
     }
@@ -99,7 +117,8 @@ pub(super) fn c_bits(op: &MatrixOp, c: COperand<'_>, d: &[[u32; 64]]) -> Vec<u64
                     COperand::Constant(value) => value & (u64::MAX >> (64 - width)),
                     COperand::Rows(rows) => item(rows, slot, width),
                     COperand::InPlace => {
-                        let word = |reg: usize| u64::from(d.get(reg).map_or(0, |row| row[slot.lane]));
+                        let word =
+                            |reg: usize| u64::from(d.get(reg).map_or(0, |row| row[slot.lane]));
                         let bit = slot.item * width;
                         let value = (word(bit / 32) | word(bit / 32 + 1) << 32) >> (bit % 32);
                         value & (u64::MAX >> (64 - width))
@@ -126,13 +145,23 @@ pub(super) fn c_bits(op: &MatrixOp, c: COperand<'_>, d: &[[u32; 64]]) -> Vec<u64
 fn d_item(op: &MatrixOp, element: Element, slot: Slot) -> Slot {
     if op.family == Family::Rdna3 && element.bits() == 16 {
         let half = usize::from(op.mods.op_sel >> 2 & 1);
-        return Slot { lane: slot.lane, item: slot.item * 2 + half };
+        return Slot {
+            lane: slot.lane,
+            item: slot.item * 2 + half,
+        };
     }
     slot
 }
 
 /// Stores one element of D.
-pub(super) fn store(op: &MatrixOp, d: &mut [[u32; 64]], block: usize, row: usize, column: usize, bits: u64) {
+pub(super) fn store(
+    op: &MatrixOp,
+    d: &mut [[u32; 64]],
+    block: usize,
+    row: usize,
+    column: usize,
+    bits: u64,
+) {
     let slot = d_item(op, op.d, layout::d_slot(op, block, row, column));
     let width = op.d.bits();
     let bit = slot.item * width;
@@ -147,7 +176,11 @@ pub(super) fn store(op: &MatrixOp, d: &mut [[u32; 64]], block: usize, row: usize
             put(bit / 32 + 1, (bits >> 32) as u32, u32::MAX);
         }
         32 => put(bit / 32, bits as u32, u32::MAX),
-        _ => put(bit / 32, (bits as u32) << (bit % 32), ((1u32 << width) - 1) << (bit % 32)),
+        _ => put(
+            bit / 32,
+            (bits as u32) << (bit % 32),
+            ((1u32 << width) - 1) << (bit % 32),
+        ),
     }
 }
 
@@ -155,17 +188,34 @@ pub(super) fn store(op: &MatrixOp, d: &mut [[u32; 64]], block: usize, row: usize
 ///
 /// CDNA4 section 7.2.1: lane = line + lines x group, byte chosen by OP_SEL. CDNA5 section
 /// 7.12.6.2: lane = line (+ 16 if selected), byte `group` of the register pair.
-pub(super) fn scale_byte(op: &MatrixOp, scale: ScaleOperand<'_>, lines: usize, line: usize, group: usize, sel: u8) -> u8 {
+pub(super) fn scale_byte(
+    op: &MatrixOp,
+    scale: ScaleOperand<'_>,
+    lines: usize,
+    line: usize,
+    group: usize,
+    sel: u8,
+) -> u8 {
     let rows = match scale {
         ScaleOperand::One => return 127,
         ScaleOperand::Constant(byte) => return byte,
         ScaleOperand::Rows(rows) => rows,
     };
     let slot = if op.family == Family::Cdna4 {
-        Slot { lane: line + lines * group, item: usize::from(sel & 3) }
+        Slot {
+            lane: line + lines * group,
+            item: usize::from(sel & 3),
+        }
     } else {
-        let half = if lines == 16 { 16 * usize::from(sel & 1) } else { 0 };
-        Slot { lane: line + half, item: group }
+        let half = if lines == 16 {
+            16 * usize::from(sel & 1)
+        } else {
+            0
+        };
+        Slot {
+            lane: line + half,
+            item: group,
+        }
     };
     item(rows, slot, 8) as u8
 }
@@ -201,7 +251,13 @@ pub(super) fn check(
     let rows = |operand: &'static str, rows: &[&[u32]], need: usize| {
         let lanes = rows.iter().map(|row| row.len()).min().unwrap_or(op.wave);
         if rows.len() < need || lanes < op.wave {
-            return Err(super::MatrixError::Operand { operand, need, got: rows.len(), lanes, wave: op.wave });
+            return Err(super::MatrixError::Operand {
+                operand,
+                need,
+                got: rows.len(),
+                lanes,
+                wave: op.wave,
+            });
         }
         Ok(())
     };
@@ -213,14 +269,27 @@ pub(super) fn check(
     if op.kind == Kind::Sparse {
         rows("the index", operands.index, need.index)?;
     }
-    for (name, scale) in [("A's scale", operands.scale_a), ("B's scale", operands.scale_b)] {
+    for (name, scale) in [
+        ("A's scale", operands.scale_a),
+        ("B's scale", operands.scale_b),
+    ] {
         if let ScaleOperand::Rows(scale) = scale {
             rows(name, scale, need.scale)?;
         }
     }
-    let need = if matches!(operands.c, COperand::InPlace) { need.d.max(need.c) } else { need.d };
+    let need = if matches!(operands.c, COperand::InPlace) {
+        need.d.max(need.c)
+    } else {
+        need.d
+    };
     if d < need {
-        return Err(super::MatrixError::Operand { operand: "D", need, got: d, lanes: 64, wave: op.wave });
+        return Err(super::MatrixError::Operand {
+            operand: "D",
+            need,
+            got: d,
+            lanes: 64,
+            wave: op.wave,
+        });
     }
     Ok(())
 }

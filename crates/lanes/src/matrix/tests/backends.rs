@@ -4,7 +4,8 @@
 use std::collections::BTreeSet;
 
 use super::super::{
-    COperand, Element, Family, Kind, MatrixOp, Operands, ScaleFormat, ScaleOperand, execute, formats,
+    COperand, Element, Family, Kind, MatrixOp, Operands, ScaleFormat, ScaleOperand, execute,
+    formats,
 };
 use super::names::table;
 use super::vectors::{put, rows};
@@ -28,7 +29,10 @@ impl Random {
 
     /// About normal.
     fn gauss(&mut self) -> f64 {
-        (0..8).map(|_| self.bits() as f64 / u64::MAX as f64 - 0.5).sum::<f64>() * 1.2
+        (0..8)
+            .map(|_| self.bits() as f64 / u64::MAX as f64 - 0.5)
+            .sum::<f64>()
+            * 1.2
     }
 }
 
@@ -48,7 +52,14 @@ enum Data {
     Drift,
 }
 
-const DATA: [Data; 6] = [Data::Gauss, Data::Integers, Data::Wide, Data::Sparse, Data::Bits, Data::Drift];
+const DATA: [Data; 6] = [
+    Data::Gauss,
+    Data::Integers,
+    Data::Wide,
+    Data::Sparse,
+    Data::Bits,
+    Data::Drift,
+];
 
 /// Bits of an element nearest to a value; formats below 16 bits get random patterns instead.
 fn encode(element: Element, value: f64, random: &mut Random) -> u64 {
@@ -80,14 +91,20 @@ fn element(element: Element, data: Data, accumulator: bool, random: &mut Random)
     if element.bits() == 8 && !element.is_integer() {
         return match data {
             Data::Sparse if random.below(2) == 0 => 0,
-            _ => random.bits() & 0x80 | random.below(0x60) + 1,
+            _ => random.bits() & 0x80 | (random.below(0x60) + 1),
         };
     }
     encode(element, value, random)
 }
 
 /// Registers filled with elements.
-fn registers(count: usize, kind: Element, data: Data, accumulator: bool, random: &mut Random) -> Vec<[u32; 64]> {
+fn registers(
+    count: usize,
+    kind: Element,
+    data: Data,
+    accumulator: bool,
+    random: &mut Random,
+) -> Vec<[u32; 64]> {
     let mut out = vec![[0; 64]; count];
     let width = kind.bits();
     for lane in 0..64 {
@@ -103,7 +120,9 @@ fn registers(count: usize, kind: Element, data: Data, accumulator: bool, random:
 pub(super) fn all() -> Vec<MatrixOp> {
     let mut out: Vec<MatrixOp> = Vec::new();
     let mut seen = BTreeSet::new();
-    for target in ["gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201", "gfx1250"] {
+    for target in [
+        "gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201", "gfx1250",
+    ] {
         let family = Family::from_target(target).unwrap();
         for (names, _) in table(target) {
             let name = names.split(' ').next().unwrap().to_string();
@@ -162,7 +181,10 @@ fn modify(op: &mut MatrixOp, random: &mut Random) {
 #[test]
 fn back_ends_agree() {
     let mut random = Random(0x1234_5678_9abc_def1);
-    let back_ends: Vec<Backend> = [Backend::Avx2, Backend::Avx512].into_iter().filter(|b| b.is_supported()).collect();
+    let back_ends: Vec<Backend> = [Backend::Avx2, Backend::Avx512]
+        .into_iter()
+        .filter(|b| b.is_supported())
+        .collect();
     let mut cases = 0;
     for op in all() {
         if op.kind == Kind::LoadScale {
@@ -179,12 +201,18 @@ fn back_ends_agree() {
             let index: Vec<_> = index.iter().map(|row| row.map(ordered_pairs)).collect();
             let scale = |random: &mut Random| -> Vec<[u32; 64]> {
                 let byte = |random: &mut Random| (random.below(20) as u32 + 110) * 0x0101_0101;
-                (0..need.scale).map(|_| std::array::from_fn(|_| byte(random))).collect()
+                (0..need.scale)
+                    .map(|_| std::array::from_fn(|_| byte(random)))
+                    .collect()
             };
             let (scale_a, scale_b) = (scale(&mut random), scale(&mut random));
             let (a, b, c, index) = (rows(&a), rows(&b), rows(&c), rows(&index));
             let (scale_a, scale_b) = (rows(&scale_a), rows(&scale_b));
-            let constant = if op.c == Element::F64 { 1f64.to_bits() } else { u64::from(1f32.to_bits()) };
+            let constant = if op.c == Element::F64 {
+                1f64.to_bits()
+            } else {
+                u64::from(1f32.to_bits())
+            };
             let source = match random.below(4) {
                 _ if op.kind == Kind::Sparse => COperand::InPlace,
                 0 => COperand::Constant(constant),
@@ -207,11 +235,15 @@ fn back_ends_agree() {
             for &back_end in &back_ends {
                 let mut got = start.clone();
                 execute(&op, back_end, &operands, &mut got).unwrap();
-                if let Some(at) = (0..want.len() * 64).find(|at| want[at / 64][at % 64] != got[at / 64][at % 64]) {
+                if let Some(at) =
+                    (0..want.len() * 64).find(|at| want[at / 64][at % 64] != got[at / 64][at % 64])
+                {
                     let (register, lane) = (at / 64, at % 64);
                     panic!(
                         "{} {op:?} {data:?} {source:.0?}: register {register} lane {lane} is {:#x}, scalar {:#x}",
-                        back_end.name(), got[register][lane], want[register][lane]
+                        back_end.name(),
+                        got[register][lane],
+                        want[register][lane]
                     );
                 }
             }
@@ -224,5 +256,7 @@ fn back_ends_agree() {
 /// Makes every pair of two-bit indices ascending, as the manuals demand.
 fn ordered_pairs(word: u32) -> u32 {
     const PAIRS: [u32; 6] = [0b0100, 0b1000, 0b1100, 0b1001, 0b1101, 0b1110];
-    (0..8).fold(0, |out, i| out | PAIRS[(word >> (4 * i) & 15) as usize % 6] << (4 * i))
+    (0..8).fold(0, |out, i| {
+        out | PAIRS[(word >> (4 * i) & 15) as usize % 6] << (4 * i)
+    })
 }

@@ -15,11 +15,14 @@ fn op(name: &str, family: Family) -> MatrixOp {
 
 /// Runs on every back end and demands the same registers from each.
 fn run(op: &MatrixOp, operands: &Operands<'_>, start: &[[u32; 64]]) -> Vec<[u32; 64]> {
-    let mut results = Backend::ALL.into_iter().filter(|b| b.is_supported()).map(|backend| {
-        let mut d = start.to_vec();
-        execute(op, backend, operands, &mut d).unwrap();
-        d
-    });
+    let mut results = Backend::ALL
+        .into_iter()
+        .filter(|b| b.is_supported())
+        .map(|backend| {
+            let mut d = start.to_vec();
+            execute(op, backend, operands, &mut d).unwrap();
+            d
+        });
     let first = results.next().unwrap();
     assert!(results.all(|d| d == first), "back ends differ");
     first
@@ -47,7 +50,9 @@ fn sparse_indices_select_rows_of_b() {
         })
     });
     // Set 0 selects 0 and 1 of every four, set 1 selects 0 and 3, but 1 and 2 in row 5.
-    let index = [std::array::from_fn(|lane| if lane % 16 == 5 { 0x9944 } else { 0xcc44u32 })];
+    let index = [std::array::from_fn(|lane| {
+        if lane % 16 == 5 { 0x9944 } else { 0xcc44u32 }
+    })];
     let (a, b, index) = (rows(&a), rows(&b), rows(&index));
     let mut operands = Operands::dense(&a, &b, COperand::InPlace);
     operands.index = &index;
@@ -68,10 +73,14 @@ fn sparse_indices_select_rows_of_b() {
 fn block_scales_of_cdna4() {
     // Four-bit ones (0x2) everywhere: a block of 32 sums to 32. A's factor of row i and block g
     // lies in lane i + 16 g (CDNA4 section 7.2.1), here in byte 2: 2^g; B's is 2^-1.
-    let mut op = op("v_mfma_scale_f32_16x16x128_f8f6f4", Family::Cdna4).with_formats(4, 4).unwrap();
+    let mut op = op("v_mfma_scale_f32_16x16x128_f8f6f4", Family::Cdna4)
+        .with_formats(4, 4)
+        .unwrap();
     op.mods.scale_sel_a = 2;
     let ones = [[0x2222_2222u32; 64]; 4];
-    let scale_a = [std::array::from_fn(|lane| (127 + lane as u32 / 16) << 16 | 0xff00_00ff)];
+    let scale_a = [std::array::from_fn(|lane| {
+        (127 + lane as u32 / 16) << 16 | 0xff00_00ff
+    })];
     let ones = rows(&ones);
     let scale_a = rows(&scale_a);
     let operands = Operands {
@@ -90,10 +99,15 @@ fn block_scales_of_cdna4() {
 fn block_scales_of_gfx1250() {
     // FP4 ones, factors for 16 elements in two registers, E5M3: 0x7c is 1.5 (CDNA5 section
     // 7.12.6.2). Row 3 takes its factors from lane 3, or lane 19 with the selector set.
-    let mut op = op("v_wmma_scale16_f32_16x16x128_f8f6f4", Family::Gfx1250).with_formats(4, 4).unwrap();
+    let mut op = op("v_wmma_scale16_f32_16x16x128_f8f6f4", Family::Gfx1250)
+        .with_formats(4, 4)
+        .unwrap();
     (op.mods.scale_fmt_a, op.mods.scale_fmt_b) = (ScaleFormat::E5m3, ScaleFormat::E5m3);
     let ones = [[0x2222_2222u32; 64]; 8];
-    let scale_a = [[0x7c7c_7c7cu32; 64], std::array::from_fn(|lane| if lane == 19 { 0x78 } else { 0x7878_7878 })];
+    let scale_a = [
+        [0x7c7c_7c7cu32; 64],
+        std::array::from_fn(|lane| if lane == 19 { 0x78 } else { 0x7878_7878 }),
+    ];
     let scale_b = [[0x7878_7878u32; 64]; 2];
     let ones = rows(&ones);
     let (scale_a, scale_b) = (rows(&scale_a), rows(&scale_b));
@@ -102,10 +116,16 @@ fn block_scales_of_gfx1250() {
         scale_b: ScaleOperand::Rows(&scale_b),
         ..Operands::dense(&ones, &ones, COperand::Constant(0))
     };
-    assert_eq!(f32_at(&run(&op, &operands, &[[0; 64]; 8]), 3, 0), 16.0 * (4.0 * 1.5 + 4.0));
+    assert_eq!(
+        f32_at(&run(&op, &operands, &[[0; 64]; 8]), 3, 0),
+        16.0 * (4.0 * 1.5 + 4.0)
+    );
     op.mods.scale_sel_a = 1;
     // Three of the four upper factors are zero.
-    assert_eq!(f32_at(&run(&op, &operands, &[[0; 64]; 8]), 3, 0), 16.0 * (4.0 * 1.5 + 1.0));
+    assert_eq!(
+        f32_at(&run(&op, &operands, &[[0; 64]; 8]), 3, 0),
+        16.0 * (4.0 * 1.5 + 1.0)
+    );
 }
 
 #[test]
@@ -114,9 +134,19 @@ fn broadcast_of_a_block() {
     let mut op = op("v_mfma_f32_32x32x1_2b_f32", Family::Cdna3);
     (op.mods.cbsz, op.mods.abid) = (1, 1);
     let a = [std::array::from_fn(|lane| (lane as f32).to_bits())];
-    let b = [std::array::from_fn(|lane| if lane < 32 { 1f32.to_bits() } else { 2f32.to_bits() })];
+    let b = [std::array::from_fn(|lane| {
+        if lane < 32 {
+            1f32.to_bits()
+        } else {
+            2f32.to_bits()
+        }
+    })];
     let (a, b) = (rows(&a), rows(&b));
-    let d = run(&op, &Operands::dense(&a, &b, COperand::Constant(0)), &[[0; 64]; 32]);
+    let d = run(
+        &op,
+        &Operands::dense(&a, &b, COperand::Constant(0)),
+        &[[0; 64]; 32],
+    );
     // D[0,5,0]: register 1, lane 32. D[1,5,0]: register 17, lane 32.
     assert_eq!((f32_at(&d, 1, 32), f32_at(&d, 17, 32)), (37.0, 74.0));
 }
@@ -128,8 +158,15 @@ fn blgp_negates_f64() {
     let one = [[0u32; 64], [0x3ff0_0000; 64]];
     let one = rows(&one);
     // -(1 x 1) x 4 - 1.
-    let d = run(&op, &Operands::dense(&one, &one, COperand::Rows(&one)), &[[0; 64]; 2]);
-    assert_eq!((d[0][17], d[1][17]), (0, (-5f64).to_bits().wrapping_shr(32) as u32));
+    let d = run(
+        &op,
+        &Operands::dense(&one, &one, COperand::Rows(&one)),
+        &[[0; 64]; 2],
+    );
+    assert_eq!(
+        (d[0][17], d[1][17]),
+        (0, (-5f64).to_bits().wrapping_shr(32) as u32)
+    );
 }
 
 #[test]
@@ -148,9 +185,15 @@ fn overflow_mode_clamps_results() {
     let huge = [[2e38f32.to_bits(); 64]];
     let huge = rows(&huge);
     let operands = Operands::dense(&huge, &huge, COperand::Constant(0));
-    assert_eq!(f32_at(&run(&mfma, &operands, &[[0; 64]; 4]), 0, 0), f32::INFINITY);
+    assert_eq!(
+        f32_at(&run(&mfma, &operands, &[[0; 64]; 4]), 0, 0),
+        f32::INFINITY
+    );
     mfma.mods.fp16_ovfl = true;
-    assert_eq!(f32_at(&run(&mfma, &operands, &[[0; 64]; 4]), 0, 0), f32::MAX);
+    assert_eq!(
+        f32_at(&run(&mfma, &operands, &[[0; 64]; 4]), 0, 0),
+        f32::MAX
+    );
 }
 
 #[test]
@@ -169,7 +212,10 @@ fn rdna3_writes_one_half_of_a_register() {
     assert_eq!(run(&op, &operands, &start)[0][0], half(1) << 16 | F16_ONE);
     // Wave64 gives a lane one of four rows: half as many registers.
     op.wave = 64;
-    assert_eq!(run(&op, &operands, &[[TWO_ONES; 64]; 4])[3][63], half(1) << 16 | F16_ONE);
+    assert_eq!(
+        run(&op, &operands, &[[TWO_ONES; 64]; 4])[3][63],
+        half(1) << 16 | F16_ONE
+    );
 }
 
 #[test]
@@ -192,8 +238,10 @@ fn integers_are_signed_by_neg_and_saturate_by_clamp() {
 fn rdna3_sums_three_terms_exactly() {
     // bf16: -1 + 3 x 8 + 8 x 4. The grid that the hardware uses is not known.
     let op = op("v_wmma_f32_16x16x16_bf16", Family::Rdna3);
-    let a: [[u32; 64]; 8] = std::array::from_fn(|r| if r == 0 { [0x4100_4040; 64] } else { [0; 64] });
-    let b: [[u32; 64]; 8] = std::array::from_fn(|r| if r == 0 { [0x4080_4100; 64] } else { [0; 64] });
+    let a: [[u32; 64]; 8] =
+        std::array::from_fn(|r| if r == 0 { [0x4100_4040; 64] } else { [0; 64] });
+    let b: [[u32; 64]; 8] =
+        std::array::from_fn(|r| if r == 0 { [0x4080_4100; 64] } else { [0; 64] });
     let (a, b) = (rows(&a), rows(&b));
     let operands = Operands::dense(&a, &b, COperand::Constant(u64::from((-1f32).to_bits())));
     assert_eq!(f32_at(&run(&op, &operands, &[[0; 64]; 8]), 0, 0), 55.0);
@@ -205,11 +253,28 @@ fn missing_registers_are_errors() {
     let (one, two) = ([[0u32; 64]; 1], [[0u32; 64]; 2]);
     let (one, two) = (rows(&one), rows(&two));
     let mut d = [[0; 64]; 16];
-    let mut error = |a, b, d: &mut [[u32; 64]]| {
-        execute(&op, Backend::Scalar, &Operands::dense(a, b, COperand::Constant(0)), d).unwrap_err()
+    let error = |a, b, d: &mut [[u32; 64]]| {
+        execute(
+            &op,
+            Backend::Scalar,
+            &Operands::dense(a, b, COperand::Constant(0)),
+            d,
+        )
+        .unwrap_err()
     };
     let text = error(&one, &two, &mut d).to_string();
-    assert_eq!(text, "matrix operand A: 1 registers of 64 lanes given, 2 of 64 needed");
+    assert_eq!(
+        text,
+        "matrix operand A: 1 registers of 64 lanes given, 2 of 64 needed"
+    );
     let error = error(&two, &two, &mut d[..15]);
-    assert!(matches!(error, MatrixError::Operand { operand: "D", need: 16, got: 15, .. }));
+    assert!(matches!(
+        error,
+        MatrixError::Operand {
+            operand: "D",
+            need: 16,
+            got: 15,
+            ..
+        }
+    ));
 }

@@ -45,9 +45,11 @@ fn all_vectors_on_every_backend() {
     let index = std::fs::read_to_string(data("numerics/mfma-vectors.json")).unwrap();
     let index: serde_json::Value = serde_json::from_str(&index).unwrap();
     let mut bin = Vec::new();
-    liblzma::read::XzDecoder::new(std::fs::File::open(data("numerics/mfma-vectors.bin.xz")).unwrap())
-        .read_to_end(&mut bin)
-        .unwrap();
+    liblzma::read::XzDecoder::new(
+        std::fs::File::open(data("numerics/mfma-vectors.bin.xz")).unwrap(),
+    )
+    .read_to_end(&mut bin)
+    .unwrap();
     let instructions = index["instructions"].as_array().unwrap();
     assert_eq!(instructions.len(), 59);
     for inst in instructions {
@@ -55,7 +57,11 @@ fn all_vectors_on_every_backend() {
         let family = Family::from_target(inst["target"].as_str().unwrap()).unwrap();
         let op = MatrixOp::from_mnemonic(name, family).unwrap();
         let number = |key: &str| inst[key].as_u64().unwrap() as usize;
-        assert_eq!((op.m, op.n, op.k, op.blocks), (number("m"), number("n"), number("k"), number("blocks")), "{name}");
+        assert_eq!(
+            (op.m, op.n, op.k, op.blocks),
+            (number("m"), number("n"), number("k"), number("blocks")),
+            "{name}"
+        );
         let tiles = number("tiles");
         let load = |key: &str, element: Element, at: usize| {
             let size = element_bytes(element);
@@ -78,7 +84,12 @@ fn all_vectors_on_every_backend() {
                 for i in 0..op.m {
                     for k in 0..op.k {
                         let bits = load("a_offset", op.a, (tile(block) * op.m + i) * op.k + k);
-                        put(&mut a, layout::a_slot(&op, sa, block, i, k), op.a.bits(), bits);
+                        put(
+                            &mut a,
+                            layout::a_slot(&op, sa, block, i, k),
+                            op.a.bits(),
+                            bits,
+                        );
                     }
                     for j in 0..op.n {
                         let bits = load("c_offset", op.c, (tile(block) * op.m + i) * op.n + j);
@@ -88,17 +99,31 @@ fn all_vectors_on_every_backend() {
                 for k in 0..op.k {
                     for j in 0..op.n {
                         let bits = load("b_offset", op.b, (tile(block) * op.k + k) * op.n + j);
-                        put(&mut b, layout::b_slot(&op, sb, block, k, j), op.b.bits(), bits);
+                        put(
+                            &mut b,
+                            layout::b_slot(&op, sb, block, k, j),
+                            op.b.bits(),
+                            bits,
+                        );
                     }
                 }
             }
-            for backend in Backend::ALL.into_iter().filter(|backend| backend.is_supported()) {
+            for backend in Backend::ALL
+                .into_iter()
+                .filter(|backend| backend.is_supported())
+            {
                 if step == 0 && backend == Backend::Scalar {
                     continue;
                 }
                 let mut d = vec![[0; 64]; need.d];
                 let (a, b, c) = (rows(&a), rows(&b), rows(&c));
-                execute(&op, backend, &Operands::dense(&a, &b, COperand::Rows(&c)), &mut d).unwrap();
+                execute(
+                    &op,
+                    backend,
+                    &Operands::dense(&a, &b, COperand::Rows(&c)),
+                    &mut d,
+                )
+                .unwrap();
                 for block in 0..op.blocks {
                     for i in 0..op.m {
                         for j in 0..op.n {

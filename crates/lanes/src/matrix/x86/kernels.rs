@@ -6,8 +6,8 @@ macro_rules! vector_kernels {
     ($v:path, $features:literal) => {
         use $v as v;
 
-        use super::super::layout::KSplit;
         use super::super::COperand;
+        use super::super::layout::KSplit;
         use super::super::op::Element;
         use super::scratch::{MAX_K, Panel, STRIDE, Scratch};
         /// Magnitudes of E2M1.
@@ -22,26 +22,41 @@ macro_rules! vector_kernels {
         /// The host must support the features; every row must have the lanes that `what` names.
         #[target_feature(enable = $features)]
         pub(super) unsafe fn unpack(what: &Unpack, rows: &[&[u32]], out: &mut Panel<f32>) {
-            let Unpack { element, signs, limit, .. } = *what;
+            let Unpack {
+                element,
+                signs,
+                limit,
+                ..
+            } = *what;
             let limit = v::splat(limit);
             let flip = v::splat_i(signs as i32);
             let nan = v::splat_i(0x7fc0_0000);
             // SAFETY: the contract of `each` is that of this function.
             unsafe {
                 match element {
-                    Element::F32 => each(what, rows, out, |x| [v::flush_positive(v::float(x), limit)]),
+                    Element::F32 => {
+                        each(what, rows, out, |x| [v::flush_positive(v::float(x), limit)])
+                    }
                     Element::Xf32 => {
-                        each(what, rows, out, |x| [v::float(v::and(x, v::splat_i(!0x1fff)))]);
+                        each(what, rows, out, |x| {
+                            [v::float(v::and(x, v::splat_i(!0x1fff)))]
+                        });
                     }
                     Element::F16 => each(what, rows, out, |x| {
                         let (low, high) = v::halves(v::xor(x, flip));
-                        [v::flush_positive(low, limit), v::flush_positive(high, limit)]
+                        [
+                            v::flush_positive(low, limit),
+                            v::flush_positive(high, limit),
+                        ]
                     }),
                     Element::Bf16 => each(what, rows, out, |x| {
                         let x = v::xor(x, flip);
                         let (low, high) = (v::shl::<16>(x), v::and(x, v::splat_i(!0xffff)));
                         let (low, high) = (v::float(low), v::float(high));
-                        [v::flush_positive(low, limit), v::flush_positive(high, limit)]
+                        [
+                            v::flush_positive(low, limit),
+                            v::flush_positive(high, limit),
+                        ]
                     }),
                     // The upper half of an f16.
                     Element::Bf8 => each(what, rows, out, |x| {
@@ -84,7 +99,11 @@ macro_rules! vector_kernels {
                         out
                     }),
                     Element::Fp6 | Element::Bf6 => {
-                        let (up, power) = if element == Element::Fp6 { (20, 126) } else { (21, 124) };
+                        let (up, power) = if element == Element::Fp6 {
+                            (20, 126)
+                        } else {
+                            (21, 124)
+                        };
                         let power = v::splat(f32::from_bits((power + 127) << 23));
                         let up = v::splat_i(up);
                         sixes(what, rows, out, |x| {
@@ -104,8 +123,19 @@ macro_rules! vector_kernels {
         /// As for `unpack`.
         #[inline]
         #[target_feature(enable = $features)]
-        unsafe fn sixes(what: &Unpack, rows: &[&[u32]], out: &mut Panel<f32>, decode: impl Fn(v::I) -> v::F) {
-            let Unpack { split, lanes, interleave, first: column, .. } = *what;
+        unsafe fn sixes(
+            what: &Unpack,
+            rows: &[&[u32]],
+            out: &mut Panel<f32>,
+            decode: impl Fn(v::I) -> v::F,
+        ) {
+            let Unpack {
+                split,
+                lanes,
+                interleave,
+                first: column,
+                ..
+            } = *what;
             assert!(column + lanes <= STRIDE && split.chunk == 32 && lanes.is_power_of_two());
             let out = out.as_mut_ptr().cast::<f32>();
             for (pass, rows) in rows.chunks_exact(6).enumerate() {
@@ -118,15 +148,23 @@ macro_rules! vector_kernels {
                         let (word, shift) = (item * 6 / 32, item * 6 % 32);
                         // SAFETY: the assertions above; as in `each` for the stores.
                         unsafe {
-                            let get = |word: usize| v::bits(v::load(rows[word].as_ptr().add(lane).cast()));
+                            let get = |word: usize| {
+                                v::bits(v::load(rows[word].as_ptr().add(lane).cast()))
+                            };
                             let mut x = v::sar_each(get(word), v::splat_i(shift as i32));
                             if shift > 26 {
                                 let low = v::and(x, v::splat_i((1 << (32 - shift)) - 1));
-                                x = v::or(low, v::shl_each(get(word + 1), v::splat_i(32 - shift as i32)));
+                                x = v::or(
+                                    low,
+                                    v::shl_each(get(word + 1), v::splat_i(32 - shift as i32)),
+                                );
                             }
                             let to = out.add((first + item) * STRIDE);
                             if interleave {
-                                v::store_interleaved(to.add(within / 32 * 32 + within % 32 / 2), decode(x));
+                                v::store_interleaved(
+                                    to.add(within / 32 * 32 + within % 32 / 2),
+                                    decode(x),
+                                );
                             } else {
                                 v::store(to.add(column + within), decode(x));
                             }
@@ -148,7 +186,13 @@ macro_rules! vector_kernels {
             out: &mut Panel<f32>,
             decode: impl Fn(v::I) -> [v::F; ITEMS],
         ) {
-            let Unpack { split, lanes, first, interleave, .. } = *what;
+            let Unpack {
+                split,
+                lanes,
+                first,
+                interleave,
+                ..
+            } = *what;
             assert!(first + lanes <= STRIDE);
             let KSplit { chunk, groups, .. } = split;
             let (chunk_log, lanes_log) = (chunk.trailing_zeros(), lanes.trailing_zeros());
@@ -163,14 +207,18 @@ macro_rules! vector_kernels {
                     let values = decode(v::bits(unsafe { v::load(row.as_ptr().add(lane).cast()) }));
                     for (i, value) in values.into_iter().enumerate() {
                         let item = register * ITEMS + i;
-                        let k = (((item >> chunk_log) * groups + group) << chunk_log) + (item & (chunk - 1));
+                        let k = (((item >> chunk_log) * groups + group) << chunk_log)
+                            + (item & (chunk - 1));
                         assert!(k < MAX_K);
                         // SAFETY: k is a row of the panel, `within + LANES` at most `lanes`, which
                         // is at most STRIDE; interleaved stores stay within their 32 floats.
                         unsafe {
                             let to = out.add(k * STRIDE);
                             if interleave {
-                                v::store_interleaved(to.add(within / 32 * 32 + within % 32 / 2), value);
+                                v::store_interleaved(
+                                    to.add(within / 32 * 32 + within % 32 / 2),
+                                    value,
+                                );
                             } else {
                                 v::store(to.add(first + within), value);
                             }
@@ -203,7 +251,11 @@ macro_rules! vector_kernels {
                         let mut out = [v::zero(); 4];
                         let shifted = [v::shl16::<12>(x), v::shl16::<8>(x), v::shl16::<4>(x), x];
                         for (out, x) in out.iter_mut().zip(shifted) {
-                            let top = if signed { v::sar16::<12>(x) } else { v::shr16::<12>(x) };
+                            let top = if signed {
+                                v::sar16::<12>(x)
+                            } else {
+                                v::shr16::<12>(x)
+                            };
                             *out = v::float(top);
                         }
                         out
@@ -227,7 +279,12 @@ macro_rules! vector_kernels {
 
         #[inline]
         #[target_feature(enable = $features)]
-        fn integer_rows<const ROWS: usize, const QUAD: bool>(scratch: &Scratch, length: usize, plan: &Plan, d: &mut [u32]) {
+        fn integer_rows<const ROWS: usize, const QUAD: bool>(
+            scratch: &Scratch,
+            length: usize,
+            plan: &Plan,
+            d: &mut [u32],
+        ) {
             assert!(length <= MAX_K && plan.fits(d.len()));
             for job in &plan.jobs[..plan.count] {
                 for first in (0..if QUAD { 4 } else { 16 } / ROWS).map(|i| i * ROWS) {
@@ -265,12 +322,20 @@ macro_rules! vector_kernels {
         /// # Safety
         /// The host must support the features; rows must have the lanes of a wave.
         #[target_feature(enable = $features)]
-        pub(super) unsafe fn widen(element: Element, half: Option<u8>, c: COperand<'_>, old: &[[u32; 64]], d: &mut [[u32; 64]]) {
+        pub(super) unsafe fn widen(
+            element: Element,
+            half: Option<u8>,
+            c: COperand<'_>,
+            old: &[[u32; 64]],
+            d: &mut [[u32; 64]],
+        ) {
             let per_register = if half.is_some() { 1 } else { 2 };
             for (register, out) in d.chunks_mut(per_register).enumerate() {
                 for lane in (0..64 / v::LANES).map(|i| i * v::LANES) {
                     let x = match c {
-                        COperand::Constant(bits) => v::splat_i((bits as u32 & 0xffff | (bits as u32) << 16) as i32),
+                        COperand::Constant(bits) => {
+                            v::splat_i((bits as u32 & 0xffff | (bits as u32) << 16) as i32)
+                        }
                         COperand::InPlace => {
                             // SAFETY: a row of D has 64 words.
                             v::bits(unsafe { v::load(old[register].as_ptr().add(lane).cast()) })
@@ -286,9 +351,16 @@ macro_rules! vector_kernels {
                     let (low, high) = if element == Element::F16 {
                         v::halves(x)
                     } else {
-                        (v::float(v::shl::<16>(x)), v::float(v::and(x, v::splat_i(!0xffff))))
+                        (
+                            v::float(v::shl::<16>(x)),
+                            v::float(v::and(x, v::splat_i(!0xffff))),
+                        )
                     };
-                    let values = if half == Some(1) { [high, high] } else { [low, high] };
+                    let values = if half == Some(1) {
+                        [high, high]
+                    } else {
+                        [low, high]
+                    };
                     for (row, value) in out.iter_mut().zip(values) {
                         // SAFETY: a row has 64 words.
                         unsafe { v::store(row.as_mut_ptr().add(lane).cast(), value) };
@@ -302,7 +374,13 @@ macro_rules! vector_kernels {
         /// # Safety
         /// The host must support the features.
         #[target_feature(enable = $features)]
-        pub(super) unsafe fn narrow(element: Element, half: Option<u8>, wave: usize, sums: &[[u32; 64]], d: &mut [[u32; 64]]) {
+        pub(super) unsafe fn narrow(
+            element: Element,
+            half: Option<u8>,
+            wave: usize,
+            sums: &[[u32; 64]],
+            d: &mut [[u32; 64]],
+        ) {
             let per_register = if half.is_some() { 1 } else { 2 };
             for (sums, out) in sums.chunks(per_register).zip(d) {
                 for lane in (0..wave / v::LANES).map(|i| i * v::LANES) {
@@ -310,7 +388,11 @@ macro_rules! vector_kernels {
                         let from = &sums[row][lane..lane + v::LANES];
                         // SAFETY: `from` has LANES words.
                         let x = unsafe { v::load(from.as_ptr().cast()) };
-                        if element == Element::F16 { v::to_f16(x) } else { to_bf16(x) }
+                        if element == Element::F16 {
+                            v::to_f16(x)
+                        } else {
+                            to_bf16(x)
+                        }
                     };
                     let to = &mut out[lane..lane + v::LANES];
                     // SAFETY: `to` has LANES words.
@@ -319,7 +401,9 @@ macro_rules! vector_kernels {
                         let new = match half {
                             None => v::or(round(0), v::shl::<16>(round(1))),
                             Some(0) => v::or(v::and(old, v::splat_i(!0xffff)), round(0)),
-                            Some(_) => v::or(v::and(old, v::splat_i(0xffff)), v::shl::<16>(round(0))),
+                            Some(_) => {
+                                v::or(v::and(old, v::splat_i(0xffff)), v::shl::<16>(round(0)))
+                            }
                         };
                         v::store(to.as_mut_ptr().cast(), v::float(new));
                     }
@@ -346,7 +430,13 @@ macro_rules! vector_kernels {
         #[target_feature(enable = $features)]
         unsafe fn a_at<const QUAD: bool>(at: *const f32, row: usize) -> v::F {
             // SAFETY: by the contract of this function.
-            unsafe { if QUAD { v::quad(v::load(at), row) } else { v::splat(*at.add(row)) } }
+            unsafe {
+                if QUAD {
+                    v::quad(v::load(at), row)
+                } else {
+                    v::splat(*at.add(row))
+                }
+            }
         }
 
         /// Pointers into row 0 of the panels for a strip.
@@ -361,7 +451,10 @@ macro_rules! vector_kernels {
             let a = if QUAD { job.a + lane } else { job.a + first };
             assert!(a + if QUAD { v::LANES } else { ROWS } <= STRIDE);
             assert!(job.b + lane + v::LANES <= STRIDE);
-            (scratch.a[0][a..].as_ptr(), scratch.b[0][job.b + lane..].as_ptr())
+            (
+                scratch.a[0][a..].as_ptr(),
+                scratch.b[0][job.b + lane..].as_ptr(),
+            )
         }
 
         /// One FMA per k.
@@ -379,7 +472,12 @@ macro_rules! vector_kernels {
 
         #[inline]
         #[target_feature(enable = $features)]
-        fn chain_rows<const ROWS: usize, const QUAD: bool>(scratch: &Scratch, length: usize, plan: &Plan, d: &mut [u32]) {
+        fn chain_rows<const ROWS: usize, const QUAD: bool>(
+            scratch: &Scratch,
+            length: usize,
+            plan: &Plan,
+            d: &mut [u32],
+        ) {
             assert!(length <= MAX_K && plan.fits(d.len()));
             for job in &plan.jobs[..plan.count] {
                 for first in (0..if QUAD { 4 } else { 16 } / ROWS).map(|i| i * ROWS) {
@@ -416,15 +514,37 @@ macro_rules! vector_kernels {
         /// # Safety
         /// The host must support the features.
         #[target_feature(enable = $features)]
-        pub(super) unsafe fn tree(scratch: &Scratch, k: usize, plan: &Plan, d: &mut [u32], group: usize, flush: bool, exact: bool) {
+        pub(super) unsafe fn tree(
+            scratch: &Scratch,
+            k: usize,
+            plan: &Plan,
+            d: &mut [u32],
+            group: usize,
+            flush: bool,
+            exact: bool,
+        ) {
             match (group, flush, exact, plan.quad) {
-                (4, true, true, false) => tree_rows::<{ v::ROWS }, false, 4, true, true>(scratch, k, plan, d),
-                (4, true, false, false) => tree_rows::<{ v::ROWS }, false, 4, true, false>(scratch, k, plan, d),
-                (4, false, true, false) => tree_rows::<{ v::ROWS }, false, 4, false, true>(scratch, k, plan, d),
-                (4, false, false, false) => tree_rows::<{ v::ROWS }, false, 4, false, false>(scratch, k, plan, d),
-                (_, true, true, false) => tree_rows::<{ v::ROWS }, false, 2, true, true>(scratch, k, plan, d),
-                (_, true, false, false) => tree_rows::<{ v::ROWS }, false, 2, true, false>(scratch, k, plan, d),
-                (_, false, _, false) => tree_rows::<{ v::ROWS }, false, 2, false, false>(scratch, k, plan, d),
+                (4, true, true, false) => {
+                    tree_rows::<{ v::ROWS }, false, 4, true, true>(scratch, k, plan, d)
+                }
+                (4, true, false, false) => {
+                    tree_rows::<{ v::ROWS }, false, 4, true, false>(scratch, k, plan, d)
+                }
+                (4, false, true, false) => {
+                    tree_rows::<{ v::ROWS }, false, 4, false, true>(scratch, k, plan, d)
+                }
+                (4, false, false, false) => {
+                    tree_rows::<{ v::ROWS }, false, 4, false, false>(scratch, k, plan, d)
+                }
+                (_, true, true, false) => {
+                    tree_rows::<{ v::ROWS }, false, 2, true, true>(scratch, k, plan, d)
+                }
+                (_, true, false, false) => {
+                    tree_rows::<{ v::ROWS }, false, 2, true, false>(scratch, k, plan, d)
+                }
+                (_, false, _, false) => {
+                    tree_rows::<{ v::ROWS }, false, 2, false, false>(scratch, k, plan, d)
+                }
                 (4, true, true, true) => tree_rows::<4, true, 4, true, true>(scratch, k, plan, d),
                 (4, true, false, true) => tree_rows::<4, true, 4, true, false>(scratch, k, plan, d),
                 (4, false, _, true) => tree_rows::<4, true, 4, false, false>(scratch, k, plan, d),
@@ -434,7 +554,13 @@ macro_rules! vector_kernels {
         }
 
         #[target_feature(enable = $features)]
-        fn tree_rows<const ROWS: usize, const QUAD: bool, const GROUP: usize, const FLUSH: bool, const EXACT: bool>(
+        fn tree_rows<
+            const ROWS: usize,
+            const QUAD: bool,
+            const GROUP: usize,
+            const FLUSH: bool,
+            const EXACT: bool,
+        >(
             scratch: &Scratch,
             length: usize,
             plan: &Plan,
@@ -490,7 +616,11 @@ macro_rules! vector_kernels {
         #[inline]
         #[target_feature(enable = $features)]
         fn keep<const FLUSH: bool, const EXACT: bool>(x: v::F) -> v::F {
-            if FLUSH && !EXACT { v::flush(x, v::splat(f32::MIN_POSITIVE)) } else { x }
+            if FLUSH && !EXACT {
+                v::flush(x, v::splat(f32::MIN_POSITIVE))
+            } else {
+                x
+            }
         }
 
         /// The sum of two products of a tree.
@@ -516,7 +646,8 @@ macro_rules! vector_kernels {
         #[target_feature(enable = $features)]
         pub(super) unsafe fn range(rows: &[[f32; STRIDE]], lanes: usize) -> Range {
             let all = v::splat_i(-1);
-            let (mut top, mut low, mut zero, mut unit) = (v::splat_i(0), all, all, v::splat_i(i32::MAX));
+            let (mut top, mut low, mut zero, mut unit) =
+                (v::splat_i(0), all, all, v::splat_i(i32::MAX));
             let fraction = v::splat_i(0x7f_ffff);
             for row in rows {
                 for lane in (0..lanes.min(STRIDE) / v::LANES).map(|i| i * v::LANES) {
@@ -538,9 +669,23 @@ macro_rules! vector_kernels {
                 }
             }
             Range {
-                top: lanes_of(v::float(top)).map(f32::to_bits).into_iter().max().unwrap_or(0),
-                low: lanes_of(v::float(low)).map(f32::to_bits).into_iter().min().unwrap_or(0).wrapping_add(1),
-                unit: lanes_of(v::float(unit)).map(f32::to_bits).into_iter().min().unwrap_or(0).wrapping_add(1),
+                top: lanes_of(v::float(top))
+                    .map(f32::to_bits)
+                    .into_iter()
+                    .max()
+                    .unwrap_or(0),
+                low: lanes_of(v::float(low))
+                    .map(f32::to_bits)
+                    .into_iter()
+                    .min()
+                    .unwrap_or(0)
+                    .wrapping_add(1),
+                unit: lanes_of(v::float(unit))
+                    .map(f32::to_bits)
+                    .into_iter()
+                    .min()
+                    .unwrap_or(0)
+                    .wrapping_add(1),
                 zeros: lanes_of(v::float(zero)).map(f32::to_bits).contains(&0),
             }
         }
@@ -556,9 +701,14 @@ macro_rules! vector_kernels {
                 // SAFETY: `words` has LANES words.
                 let x = v::bits(unsafe { v::load(words.as_ptr().cast()) });
                 // Zero wraps to the largest number.
-                low = v::min_u(low, v::add_i(v::and(x, v::splat_i(i32::MAX)), v::splat_i(-1)));
+                low = v::min_u(
+                    low,
+                    v::add_i(v::and(x, v::splat_i(i32::MAX)), v::splat_i(-1)),
+                );
             }
-            lanes_of(v::float(low)).iter().any(|x| x.to_bits() < least.to_bits() - 1)
+            lanes_of(v::float(low))
+                .iter()
+                .any(|x| x.to_bits() < least.to_bits() - 1)
         }
 
         /// Turns zeros of D into +0.
@@ -567,7 +717,10 @@ macro_rules! vector_kernels {
         /// The host must support the features.
         #[target_feature(enable = $features)]
         pub(super) unsafe fn clear_signs_of_zeros(d: &mut [u32], wave: usize) {
-            for words in d.chunks_exact_mut(64).flat_map(|row| row[..wave].chunks_exact_mut(v::LANES)) {
+            for words in d
+                .chunks_exact_mut(64)
+                .flat_map(|row| row[..wave].chunks_exact_mut(v::LANES))
+            {
                 // SAFETY: `words` has LANES words.
                 unsafe {
                     let x = v::load(words.as_ptr().cast());
@@ -581,7 +734,13 @@ macro_rules! vector_kernels {
         /// # Safety
         /// The host must support the features.
         #[target_feature(enable = $features)]
-        pub(super) unsafe fn exponents(panel: &[[f32; STRIDE]], out: &mut [[i8; STRIDE]], lanes: usize, min: i32, base: i32) {
+        pub(super) unsafe fn exponents(
+            panel: &[[f32; STRIDE]],
+            out: &mut [[i8; STRIDE]],
+            lanes: usize,
+            min: i32,
+            base: i32,
+        ) {
             let bias = v::splat_i(-127 - base);
             let min = v::splat_i(min - base);
             for (row, out) in panel.iter().zip(out) {
@@ -606,7 +765,13 @@ macro_rules! vector_kernels {
         /// # Safety
         /// The host must support the features.
         #[target_feature(enable = $features)]
-        pub(super) unsafe fn fused(scratch: &mut Scratch, k: usize, plan: &Plan, d: &mut [u32], shape: &Fused) {
+        pub(super) unsafe fn fused(
+            scratch: &mut Scratch,
+            k: usize,
+            plan: &Plan,
+            d: &mut [u32],
+            shape: &Fused,
+        ) {
             match (shape.group, shape.parity, plan.quad) {
                 (4, false, false) => fused_rows::<4, false, false>(scratch, k, plan, d, shape),
                 (4, false, true) => fused_rows::<4, false, true>(scratch, k, plan, d, shape),
@@ -647,7 +812,6 @@ macro_rules! vector_kernels {
                 }
             }
             let scratch = &*scratch;
-            let mut general = false;
             for (index, job) in plan.jobs[..plan.count].iter().enumerate() {
                 for group in 0..groups {
                     let first = group * GROUP;
@@ -668,7 +832,11 @@ macro_rules! vector_kernels {
                             let (old, top0, top1) = unsafe {
                                 let old = v::load(d.as_ptr().add(at).cast());
                                 let top0 = v::load_bytes(tops[0][row].as_ptr().add(lane));
-                                (old, top0, v::load_bytes(tops[halves - 1][row].as_ptr().add(lane)))
+                                (
+                                    old,
+                                    top0,
+                                    v::load_bytes(tops[halves - 1][row].as_ptr().add(lane)),
+                                )
                             };
                             let top0 = v::shl::<23>(top0);
                             // SAFETY: `a` points to the strip in the first of GROUP rows.
@@ -686,7 +854,7 @@ macro_rules! vector_kernels {
                                     (top0, products::<GROUP, QUAD, 0, 1>(a, &bs, row, top0))
                                 }
                             };
-                            let result = tail::<PARITY>(sum, top, scale_of(top), old, &mut general);
+                            let result = tail::<PARITY>(sum, top, scale_of(top), old);
                             // SAFETY: `fits` checked that LANES words follow `at`.
                             unsafe { v::store(d.as_mut_ptr().add(at).cast(), result) };
                         }
@@ -719,7 +887,12 @@ macro_rules! vector_kernels {
         /// `a` must point to row 0 of the strip in the first of GROUP rows of A's panel.
         #[inline]
         #[target_feature(enable = $features)]
-        unsafe fn products<const GROUP: usize, const QUAD: bool, const START: usize, const STEP: usize>(
+        unsafe fn products<
+            const GROUP: usize,
+            const QUAD: bool,
+            const START: usize,
+            const STEP: usize,
+        >(
             a: *const f32,
             b: &[v::F; GROUP],
             row: usize,
@@ -748,49 +921,45 @@ macro_rules! vector_kernels {
         /// in the units of the sum, below 2^30. The sum is below 8 x 4 x 2^24 (PARITY: 16 products
         /// below 1.875^2 x 2^24), so an i32 holds the total, the conversion to f32 is the one
         /// rounding, and the product with the unit is exact.
+        ///
+        /// If g > 5 the unit is 2^loss larger, loss = g - 5, and the sum loses as many bits, at
+        /// most two of which (the floor at 2^(E2 - 31) drops the others) are not zero by rule:
+        /// they are jammed into the lowest bit. That is right if the total has 26 bits at least,
+        /// two more than the result. |s| is 2^E2 or more. Without PARITY the sum is below
+        /// 2^(E + 5), so the total is at least 2^(E2 - 1), 2^28 units. With PARITY the sum is below
+        /// 16 x 1.875^2 < 57 times 2^E, so the total is above 7 x 2^(E2 - 6), 2^25 units.
+        ///
+        /// Both cases take the same way: a branch would often change its mind.
         #[inline]
         #[target_feature(enable = $features)]
-        fn tail<const PARITY: bool>(sum: v::I, top: v::I, scale: v::F, s: v::F, general: &mut bool) -> v::F {
-            let accumulator = v::floor_product::<PARITY>(s, scale);
-            // Out of range, infinite and NaN accumulators convert to -2^31.
-            let limit = v::splat_i(1 << 30);
-            let above = v::add_i(accumulator, limit);
-            *general = *general || v::mask_bits(v::greater(v::splat_i(0), above)) != 0;
-            if *general {
-                return tail_general::<PARITY>(sum, top, s);
-            }
-            let unit = v::float(v::sub_i(top, v::splat_i(24 << 23)));
-            v::mul(v::convert(v::add_i(sum, accumulator)), unit)
-        }
-
-        /// [`tail`] for any g.
-        ///
-        /// If g > 5 the sum loses g - 5 bits, at most two of which (the floor at 2^(E2 - 31) drops
-        /// the others) are not zero by rule: they are jammed into the lowest bit, in units of
-        /// 2^(E2 - 29). That is right if the total has 26 bits at least, two more than the result.
-        /// |s| is 2^E2 or more. Without PARITY the sum is below 2^(E + 5), so the total is at
-        /// least 2^(E2 - 1), 2^28 units. With PARITY the sum is below 16 x 1.875^2 < 57 times 2^E,
-        /// so the total is above 7 x 2^(E2 - 6), 2^25 units.
-        #[target_feature(enable = $features)]
-        fn tail_general<const PARITY: bool>(sum: v::I, top: v::I, s: v::F) -> v::F {
+        fn tail<const PARITY: bool>(sum: v::I, top: v::I, scale: v::F, s: v::F) -> v::F {
             let infinity = v::splat_i(0x7f80_0000);
             let power = v::and(v::bits(s), infinity);
-            let top2 = v::max_i(top, power);
-            let scale = v::float(v::sub_i(v::splat_i(278 << 23), top2));
+            let excess = v::sub_i(power, v::add_i(top, v::splat_i(5 << 23)));
+            // The loss as an exponent field.
+            let loss_field = v::max_i(excess, v::splat_i(0));
+            let scale = v::float(v::sub_i(v::bits(scale), loss_field));
             let accumulator = v::floor_product::<PARITY>(s, scale);
-            let gap = v::shr::<23>(v::sub_i(top2, top));
-            let (loss, floor) = (v::sub_floor(gap, v::splat_i(5)), v::sub_floor(gap, v::splat_i(7)));
-            let floored = v::sar_each(sum, floor);
+            let loss = v::shr::<23>(loss_field);
+            let floor = v::sub_floor(loss, v::splat_i(2));
             let rest = v::sub_i(loss, floor);
+            let floored = v::sar_each(sum, floor);
             let kept = v::sar_each(floored, rest);
-            let exact = v::equal(v::shl_each(kept, rest), floored);
-            let jammed = v::select(exact, kept, v::or(kept, v::splat_i(1)));
-            let total = v::add_i(jammed, v::shl_each(accumulator, v::sub_i(gap, loss)));
-            let unit = v::add_i(v::sub_i(top, v::splat_i(24 << 23)), v::shl::<23>(loss));
-            let result = v::mul(v::convert(total), v::float(unit));
+            let dropped = v::sub_i(floored, v::shl_each(kept, rest));
+            let jammed = v::or(kept, v::min_u(dropped, v::splat_i(1)));
+            let unit = v::add_i(v::sub_i(top, v::splat_i(24 << 23)), loss_field);
+            let total = v::convert(v::add_i(jammed, accumulator));
+            let result = v::mul(total, v::float(unit));
             // An infinite or NaN accumulator stays.
             let special = v::equal(power, infinity);
-            v::float(v::select(special, v::bits(v::canonical(s)), v::bits(result)))
+            if v::mask_bits(special) == 0 {
+                return result;
+            }
+            v::float(v::select(
+                special,
+                v::bits(v::canonical(s)),
+                v::bits(result),
+            ))
         }
 
         /// RDNA3's steps of two products, where f64 holds every sum exactly.
@@ -843,7 +1012,14 @@ macro_rules! vector_kernels {
         /// # Safety
         /// The host must support the features.
         #[target_feature(enable = $features)]
-        pub(super) unsafe fn scaled(scratch: &Scratch, length: usize, plan: &Plan, d: &mut [u32], scales: &Scales, single: bool) {
+        pub(super) unsafe fn scaled(
+            scratch: &Scratch,
+            length: usize,
+            plan: &Plan,
+            d: &mut [u32],
+            scales: &Scales,
+            single: bool,
+        ) {
             assert!(length <= MAX_K && length % scales.block == 0 && plan.fits(d.len()));
             // B of one block and strip as f64, if needed.
             let mut wide = [[0f64; v::LANES]; 32];
@@ -863,9 +1039,7 @@ macro_rules! vector_kernels {
                                 }
                             }
                         }
-                        let columns = scales.b[group][job.b + lane..][..v::LANES].as_ptr();
-                        // SAFETY: `columns` has LANES doubles.
-                        let columns = unsafe { (v::load_d(columns), v::load_d(columns.add(v::LANES / 2))) };
+                        let columns = load_pair(&scales.b[group][job.b + lane..]);
                         for first in (0..4).map(|i| i * 4) {
                             // SAFETY: `a` points to 16 rows in `block` panel rows.
                             let dots = unsafe {
@@ -884,13 +1058,28 @@ macro_rules! vector_kernels {
                                     let old = v::widen(v::load(p));
                                     let low = v::mul_d(low, v::mul_d(scale, columns.0));
                                     let high = v::mul_d(high, v::mul_d(scale, columns.1));
-                                    let sum = v::narrow(v::add_odd(old.0, low), v::add_odd(old.1, high));
+                                    let sum =
+                                        v::narrow(v::add_odd(old.0, low), v::add_odd(old.1, high));
                                     v::store(p, v::canonical(sum));
                                 }
                             }
                         }
                     }
                 }
+            }
+        }
+
+        /// The first LANES doubles, in two vectors.
+        #[inline]
+        #[target_feature(enable = $features)]
+        fn load_pair(from: &[f64]) -> (v::D, v::D) {
+            let from = &from[..v::LANES];
+            // SAFETY: `from` has LANES doubles.
+            unsafe {
+                (
+                    v::load_d(from.as_ptr()),
+                    v::load_d(from[v::LANES / 2..].as_ptr()),
+                )
             }
         }
 
@@ -911,7 +1100,12 @@ macro_rules! vector_kernels {
                     }
                 }
             }
-            [v::widen(sums[0]), v::widen(sums[1]), v::widen(sums[2]), v::widen(sums[3])]
+            [
+                v::widen(sums[0]),
+                v::widen(sums[1]),
+                v::widen(sums[2]),
+                v::widen(sums[3]),
+            ]
         }
 
         /// Dot products of four rows in f64.
@@ -926,7 +1120,10 @@ macro_rules! vector_kernels {
             for (k, b) in b.iter().enumerate() {
                 // SAFETY: by the contract of this function; `b` has LANES doubles.
                 unsafe {
-                    let (low, high) = (v::load_d(b.as_ptr()), v::load_d(b.as_ptr().add(v::LANES / 2)));
+                    let (low, high) = (
+                        v::load_d(b.as_ptr()),
+                        v::load_d(b.as_ptr().add(v::LANES / 2)),
+                    );
                     for (row, sum) in sums.iter_mut().enumerate() {
                         let a = v::splat_d(f64::from(*a.add(k * STRIDE + row)));
                         *sum = (v::fma_d(a, low, sum.0), v::fma_d(a, high, sum.1));
@@ -941,7 +1138,13 @@ macro_rules! vector_kernels {
         /// # Safety
         /// The host must support the features.
         #[target_feature(enable = $features)]
-        pub(super) unsafe fn double(a: &[&[u32]], b: &[&[u32]], d: &mut [[u32; 64]], blocks: usize, signs: [u64; 3]) {
+        pub(super) unsafe fn double(
+            a: &[&[u32]],
+            b: &[&[u32]],
+            d: &mut [[u32; 64]],
+            blocks: usize,
+            signs: [u64; 3],
+        ) {
             let join = |rows: &[&[u32]], sign: u64| {
                 let mut out = [[0f64; 16]; 4];
                 for (lane, out) in out.as_flattened_mut().iter_mut().enumerate() {

@@ -58,7 +58,9 @@ impl Plan {
     /// Whether every job's rows lie within `words` words of D.
     fn fits(&self, words: usize) -> bool {
         let last = self.rows.iter().max().unwrap_or(&0);
-        self.jobs[..self.count].iter().all(|job| job.d + last + 16 <= words)
+        self.jobs[..self.count]
+            .iter()
+            .all(|job| job.d + last + 16 <= words)
     }
 }
 
@@ -95,7 +97,11 @@ struct Scales {
 
 impl Scales {
     fn new(op: &MatrixOp, block: usize, operands: &Operands<'_>) -> Scales {
-        let mut scales = Scales { block, a: [[1.0; 32]; 8], b: [[1.0; 32]; 8] };
+        let mut scales = Scales {
+            block,
+            a: [[1.0; 32]; 8],
+            b: [[1.0; 32]; 8],
+        };
         if op.kind != Kind::Scaled {
             return scales;
         }
@@ -115,7 +121,14 @@ impl Scales {
                 scales.a[group][at] = value(op.mods.scale_fmt_a, byte);
             }
             for column in 0..op.n.min(32) {
-                let byte = scale_byte(op, operands.scale_b, op.n, column, group, op.mods.scale_sel_b);
+                let byte = scale_byte(
+                    op,
+                    operands.scale_b,
+                    op.n,
+                    column,
+                    group,
+                    op.mods.scale_sel_b,
+                );
                 scales.b[group][column] = value(op.mods.scale_fmt_b, byte);
             }
         }
@@ -144,7 +157,11 @@ fn exponent(bits: u32) -> i32 {
 impl Range {
     /// Exponents of the smallest and the largest magnitude; any will do if all are zero.
     fn exponents(self) -> (i32, i32) {
-        if self.top == 0 { (0, 0) } else { (exponent(self.low), exponent(self.top)) }
+        if self.top == 0 {
+            (0, 0)
+        } else {
+            (exponent(self.low), exponent(self.top))
+        }
     }
 
     /// Whether every product, and every sum of up to `k` products and `c` (if given), in any
@@ -155,7 +172,10 @@ impl Range {
     /// largest sum. A plain FMA chain gives the same bits.
     fn exact(a: Range, b: Range, c: Option<Range>, k: usize) -> bool {
         const NORMAL: std::ops::Range<u32> = 0x0080_0000..0x7f80_0000;
-        if [a, b].iter().any(|x| !NORMAL.contains(&x.unit) || x.top >= NORMAL.end) {
+        if [a, b]
+            .iter()
+            .any(|x| !NORMAL.contains(&x.unit) || x.top >= NORMAL.end)
+        {
             return false;
         }
         // A zero has the exponent -126: together with a large factor it could set the grid.
@@ -250,7 +270,14 @@ impl Fused {
         let least = |exponent| if zeros { 2f32.powi(exponent) } else { 0.0 };
         if op.a.bits() == 8 || op.a == Element::F16 {
             // Sums of exponents lie between -30 and 30 by format.
-            return Some(Fused { group, parity, bases: (0, 0), floor: -64, mins, least: least(-64) });
+            return Some(Fused {
+                group,
+                parity,
+                bases: (0, 0),
+                floor: -64,
+                mins,
+                least: least(-64),
+            });
         }
         let ((low_a, top_a), (low_b, top_b)) = (a.exponents(), b.exponents());
         let (low, top) = (low_a + low_b, top_a + top_b);
@@ -258,13 +285,25 @@ impl Fused {
             return None;
         }
         let floor = (low - 8 - top) as i8;
-        Some(Fused { group, parity, bases: (top_a, top_b), floor, mins, least: least(low - 8) })
+        Some(Fused {
+            group,
+            parity,
+            bases: (top_a, top_b),
+            floor,
+            mins,
+            least: least(low - 8),
+        })
     }
 }
 
 /// The plan for the layouts of `layout::d_slot`, 32-bit accumulators.
 fn plan(op: &MatrixOp) -> Option<Plan> {
-    let mut plan = Plan { jobs: [Job { a: 0, b: 0, d: 0 }; 8], count: 1, rows: [0; 16], quad: false };
+    let mut plan = Plan {
+        jobs: [Job { a: 0, b: 0, d: 0 }; 8],
+        count: 1,
+        rows: [0; 16],
+        quad: false,
+    };
     let rows = |f: fn(usize) -> (usize, usize)| {
         std::array::from_fn(|row| {
             let (register, lane) = f(row);
@@ -290,7 +329,11 @@ fn plan(op: &MatrixOp) -> Option<Plan> {
                 plan.rows = rows(|r| (r % 4, r / 4 * 16));
                 plan.count = op.blocks;
                 for (block, job) in plan.jobs.get_mut(..plan.count)?.iter_mut().enumerate() {
-                    *job = Job { a: 16 * block, b: 16 * block, d: 64 * 4 * block };
+                    *job = Job {
+                        a: 16 * block,
+                        b: 16 * block,
+                        d: 64 * 4 * block,
+                    };
                 }
             }
             4 => {
@@ -298,19 +341,27 @@ fn plan(op: &MatrixOp) -> Option<Plan> {
                 plan.rows = rows(|r| (r % 4, 0));
                 plan.count = 4;
                 for (quarter, job) in plan.jobs[..4].iter_mut().enumerate() {
-                    *job = Job { a: 16 * quarter, b: 16 * quarter, d: 16 * quarter };
+                    *job = Job {
+                        a: 16 * quarter,
+                        b: 16 * quarter,
+                        d: 16 * quarter,
+                    };
                 }
             }
             _ => return None,
         }
         return Some(plan);
     }
-    if op.m % 16 != 0 || op.n != 16 {
+    if !op.m.is_multiple_of(16) || op.n != 16 {
         return None;
     }
     // Rows 16 to 31 of the 32x16x128 WMMA follow in eight more registers.
     plan.count = op.m / 16;
-    plan.jobs[1] = Job { a: 16, b: 0, d: 64 * 8 };
+    plan.jobs[1] = Job {
+        a: 16,
+        b: 0,
+        d: 64 * 8,
+    };
     plan.rows = match (op.family, op.wave) {
         (Family::Rdna3, 32) => rows(|r| (r / 2, r % 2 * 16)),
         (Family::Rdna3, _) => rows(|r| (r / 4, r % 4 * 16)),
@@ -334,10 +385,23 @@ fn unpacking(op: &MatrixOp, operand: u32) -> Unpack {
     };
     let interleave = operand == 0 && op.family.is_mfma() && op.m == 32;
     // Integers are unpacked in pairs.
-    let chunk = if element.is_integer() { split.chunk / 2 } else { split.chunk };
+    let chunk = if element.is_integer() {
+        split.chunk / 2
+    } else {
+        split.chunk
+    };
     let split = KSplit { chunk, ..split };
     let signed = element == Element::I8 || bit(op.mods.neg) == 1;
-    Unpack { element, split, lanes, signs, signed, limit: super::unpack::flush_limit(op, element), first: 0, interleave }
+    Unpack {
+        element,
+        split,
+        lanes,
+        signs,
+        signed,
+        limit: super::unpack::flush_limit(op, element),
+        first: 0,
+        interleave,
+    }
 }
 
 /// The vector form of an instruction.
@@ -453,7 +517,14 @@ impl Recipe {
     }
 
     /// Fills the panels of A and B.
-    fn unpack(&self, op: &MatrixOp, backend: Backend, a: &[&[u32]], b: &[&[u32]], scratch: &mut Scratch) {
+    fn unpack(
+        &self,
+        op: &MatrixOp,
+        backend: Backend,
+        a: &[&[u32]],
+        b: &[&[u32]],
+        scratch: &mut Scratch,
+    ) {
         macro_rules! unpack {
             ($v:ident) => {
                 // SAFETY: the host supports the back end and every row has the lanes of a wave.
@@ -465,7 +536,10 @@ impl Recipe {
                         // Only the 32x16x128 WMMA has a second half of rows in more registers.
                         let halves = if self.a.lanes < op.m { 2 } else { 1 };
                         for (half, a) in a.chunks_exact(a.len() / halves).enumerate() {
-                            let what = Unpack { first: 16 * half, ..self.a };
+                            let what = Unpack {
+                                first: 16 * half,
+                                ..self.a
+                            };
                             $v::unpack(&what, a, &mut scratch.a);
                         }
                         $v::unpack(&self.b, b, &mut scratch.b);
@@ -504,10 +578,11 @@ impl Recipe {
                         Algorithm::Chain => $v::chain(scratch, op.k, plan, d),
                         Algorithm::Integer => $v::integer(scratch, op.k / 2, plan, d),
                         Algorithm::Tree { group, flush } => {
-                            let exact = op.a == Element::F16 || flush && {
-                                let (a, b) = ranges(scratch);
-                                nothing_to_flush(a, b) && !$v::has_smaller(d, TREE_LEAST)
-                            };
+                            let exact = op.a == Element::F16
+                                || flush && {
+                                    let (a, b) = ranges(scratch);
+                                    nothing_to_flush(a, b) && !$v::has_smaller(d, TREE_LEAST)
+                                };
                             $v::tree(scratch, op.k, plan, d, group, flush, exact);
                         }
                         Algorithm::Fused { group, parity } => {
@@ -566,7 +641,9 @@ impl Recipe {
 /// Registers with their lanes permuted by CBSZ, ABID or BLGP.
 #[cold]
 fn permuted(rows: &[&[u32]], from: impl Fn(usize) -> usize) -> Vec<[u32; 64]> {
-    rows.iter().map(|row| std::array::from_fn(|lane| row[from(lane)])).collect()
+    rows.iter()
+        .map(|row| std::array::from_fn(|lane| row[from(lane)]))
+        .collect()
 }
 
 /// Copies C, whose elements are as wide as the accumulators, to where the kernels accumulate.

@@ -95,12 +95,6 @@ pub fn max_i(a: I, b: I) -> I {
 
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-pub fn max_u(a: I, b: I) -> I {
-    _mm256_max_epu32(a, b)
-}
-
-#[inline]
-#[target_feature(enable = "avx2,fma,f16c")]
 pub fn min_u(a: I, b: I) -> I {
     _mm256_min_epu32(a, b)
 }
@@ -190,12 +184,6 @@ pub fn truncate(x: F) -> I {
 
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-pub fn greater(a: I, b: I) -> M {
-    _mm256_cmpgt_epi32(a, b)
-}
-
-#[inline]
-#[target_feature(enable = "avx2,fma,f16c")]
 pub fn equal(a: I, b: I) -> M {
     _mm256_cmpeq_epi32(a, b)
 }
@@ -212,12 +200,6 @@ pub fn select(m: M, a: I, b: I) -> I {
 #[target_feature(enable = "avx2,fma,f16c")]
 pub fn mask_bits(m: M) -> u32 {
     _mm256_movemask_ps(_mm256_castsi256_ps(m)) as u32
-}
-
-#[inline]
-#[target_feature(enable = "avx2,fma,f16c")]
-pub fn both(a: M, b: M) -> M {
-    _mm256_and_si256(a, b)
 }
 
 /// Element `i` of every four lanes, in all four.
@@ -262,7 +244,8 @@ pub fn flush_positive(x: F, limit: F) -> F {
 #[target_feature(enable = "avx2,fma,f16c")]
 pub fn halves(x: I) -> (F, F) {
     let low = _mm256_and_si256(x, _mm256_set1_epi32(0xffff));
-    let packed = _mm256_permute4x64_epi64::<0xd8>(_mm256_packus_epi32(low, _mm256_srli_epi32::<16>(x)));
+    let packed =
+        _mm256_permute4x64_epi64::<0xd8>(_mm256_packus_epi32(low, _mm256_srli_epi32::<16>(x)));
     (
         _mm256_cvtph_ps(_mm256_castsi256_si128(packed)),
         _mm256_cvtph_ps(_mm256_extracti128_si256::<1>(packed)),
@@ -368,8 +351,12 @@ pub fn exponents<const START: usize, const STEP: usize>(
             let rows = _mm256_set1_epi16(i16::from_le_bytes([rows[0] as u8, rows[1] as u8]));
             let columns = &b[k][column..column + 16];
             // SAFETY: `columns` has 16 bytes.
-            let columns = unsafe { _mm256_broadcastsi128_si256(_mm_loadu_si128(columns.as_ptr().cast())) };
-            top = _mm256_max_epi8(top, _mm256_adds_epi8(_mm256_shuffle_epi8(rows, pick), columns));
+            let columns =
+                unsafe { _mm256_broadcastsi128_si256(_mm_loadu_si128(columns.as_ptr().cast())) };
+            top = _mm256_max_epi8(
+                top,
+                _mm256_adds_epi8(_mm256_shuffle_epi8(rows, pick), columns),
+            );
         }
         let top = _mm256_add_epi8(top, _mm256_set1_epi8(bias as i8));
         // SAFETY: `out` has 32 bytes.
@@ -380,7 +367,14 @@ pub fn exponents<const START: usize, const STEP: usize>(
 /// As `exponents`, for the four rows of 4x4 shapes: each four lanes have a block of their own.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-pub fn quad_exponents(a: &[[i8; 64]], b: &[[i8; 64]], at: usize, floor: i8, bias: u8, out: &mut [[u8; 16]; 16]) {
+pub fn quad_exponents(
+    a: &[[i8; 64]],
+    b: &[[i8; 64]],
+    at: usize,
+    floor: i8,
+    bias: u8,
+    out: &mut [[u8; 16]; 16],
+) {
     let blocks = _mm_set_epi8(12, 12, 12, 12, 8, 8, 8, 8, 4, 4, 4, 4, 0, 0, 0, 0);
     for (row, out) in out.iter_mut().enumerate().take(4) {
         let pick = _mm_add_epi8(blocks, _mm_set1_epi8(row as i8));
@@ -388,7 +382,12 @@ pub fn quad_exponents(a: &[[i8; 64]], b: &[[i8; 64]], at: usize, floor: i8, bias
         for (a, b) in a.iter().zip(b) {
             let (a, b) = (&a[at..at + 16], &b[at..at + 16]);
             // SAFETY: both slices have 16 bytes.
-            let (a, b) = unsafe { (_mm_loadu_si128(a.as_ptr().cast()), _mm_loadu_si128(b.as_ptr().cast())) };
+            let (a, b) = unsafe {
+                (
+                    _mm_loadu_si128(a.as_ptr().cast()),
+                    _mm_loadu_si128(b.as_ptr().cast()),
+                )
+            };
             top = _mm_max_epi8(top, _mm_adds_epi8(_mm_shuffle_epi8(a, pick), b));
         }
         let top = _mm_add_epi8(top, _mm_set1_epi8(bias as i8));
@@ -428,7 +427,10 @@ pub fn mul_d(a: D, b: D) -> D {
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
 pub fn widen(x: F) -> (D, D) {
-    (_mm256_cvtps_pd(_mm256_castps256_ps128(x)), _mm256_cvtps_pd(_mm256_extractf128_ps::<1>(x)))
+    (
+        _mm256_cvtps_pd(_mm256_castps256_ps128(x)),
+        _mm256_cvtps_pd(_mm256_extractf128_ps::<1>(x)),
+    )
 }
 
 /// Rounds to f32, to nearest even.
@@ -445,7 +447,10 @@ pub fn narrow(low: D, high: D) -> F {
 pub fn add_odd(a: D, b: D) -> D {
     let sum = _mm256_add_pd(a, b);
     let back = _mm256_sub_pd(sum, a);
-    let error = _mm256_add_pd(_mm256_sub_pd(a, _mm256_sub_pd(sum, back)), _mm256_sub_pd(b, back));
+    let error = _mm256_add_pd(
+        _mm256_sub_pd(a, _mm256_sub_pd(sum, back)),
+        _mm256_sub_pd(b, back),
+    );
     let bits = _mm256_castpd_si256(sum);
     let zero = _mm256_setzero_si256();
     let inexact = _mm256_castpd_si256(_mm256_cmp_pd::<_CMP_NEQ_OQ>(error, _mm256_setzero_pd()));
@@ -454,7 +459,10 @@ pub fn add_odd(a: D, b: D) -> D {
     let opposite = _mm256_cmpgt_epi64(zero, _mm256_xor_si256(bits, _mm256_castpd_si256(error)));
     let step = _mm256_or_si256(opposite, _mm256_set1_epi64x(1));
     let step = _mm256_and_si256(step, _mm256_and_si256(inexact, even));
-    _mm256_add_pd(_mm256_castsi256_pd(_mm256_add_epi64(bits, step)), _mm256_setzero_pd())
+    _mm256_add_pd(
+        _mm256_castsi256_pd(_mm256_add_epi64(bits, step)),
+        _mm256_setzero_pd(),
+    )
 }
 
 /// Entry x & 7 of a table.

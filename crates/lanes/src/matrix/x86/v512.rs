@@ -95,12 +95,6 @@ pub fn max_i(a: I, b: I) -> I {
 
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
-pub fn max_u(a: I, b: I) -> I {
-    _mm512_max_epu32(a, b)
-}
-
-#[inline]
-#[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 pub fn min_u(a: I, b: I) -> I {
     _mm512_min_epu32(a, b)
 }
@@ -190,12 +184,6 @@ pub fn truncate(x: F) -> I {
 
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
-pub fn greater(a: I, b: I) -> M {
-    _mm512_cmpgt_epi32_mask(a, b)
-}
-
-#[inline]
-#[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 pub fn equal(a: I, b: I) -> M {
     _mm512_cmpeq_epi32_mask(a, b)
 }
@@ -212,12 +200,6 @@ pub fn select(m: M, a: I, b: I) -> I {
 #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 pub fn mask_bits(m: M) -> u32 {
     u32::from(m)
-}
-
-#[inline]
-#[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
-pub fn both(a: M, b: M) -> M {
-    a & b
 }
 
 /// Element `i` of every four lanes, in all four.
@@ -261,7 +243,10 @@ pub fn flush_positive(x: F, limit: F) -> F {
 #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 pub fn halves(x: I) -> (F, F) {
     let high = _mm512_srli_epi32::<16>(x);
-    (_mm512_cvtph_ps(_mm512_cvtepi32_epi16(x)), _mm512_cvtph_ps(_mm512_cvtepi32_epi16(high)))
+    (
+        _mm512_cvtph_ps(_mm512_cvtepi32_epi16(x)),
+        _mm512_cvtph_ps(_mm512_cvtepi32_epi16(high)),
+    )
 }
 
 /// floor(x * scale); the product may underflow: rounded down it keeps its floor. With `NEAR`
@@ -350,8 +335,22 @@ pub fn exponents<const START: usize, const STEP: usize>(
 ) {
     // Row r in quarter r.
     let pick = _mm512_set_epi32(
-        0x0303_0303, 0x0303_0303, 0x0303_0303, 0x0303_0303, 0x0202_0202, 0x0202_0202, 0x0202_0202,
-        0x0202_0202, 0x0101_0101, 0x0101_0101, 0x0101_0101, 0x0101_0101, 0, 0, 0, 0,
+        0x0303_0303,
+        0x0303_0303,
+        0x0303_0303,
+        0x0303_0303,
+        0x0202_0202,
+        0x0202_0202,
+        0x0202_0202,
+        0x0202_0202,
+        0x0101_0101,
+        0x0101_0101,
+        0x0101_0101,
+        0x0101_0101,
+        0,
+        0,
+        0,
+        0,
     );
     let mut tops = [_mm512_set1_epi8(floor); 4];
     for k in (0..a.len() / STEP).map(|k| START + k * STEP) {
@@ -360,7 +359,8 @@ pub fn exponents<const START: usize, const STEP: usize>(
         unsafe {
             let columns = _mm512_broadcast_i32x4(_mm_loadu_si128(b.as_ptr().cast()));
             for (quarter, top) in tops.iter_mut().enumerate() {
-                let rows = _mm512_set1_epi32(a.as_ptr().cast::<i32>().add(quarter).read_unaligned());
+                let rows =
+                    _mm512_set1_epi32(a.as_ptr().cast::<i32>().add(quarter).read_unaligned());
                 let sums = _mm512_adds_epi8(_mm512_shuffle_epi8(rows, pick), columns);
                 *top = _mm512_max_epi8(*top, sums);
             }
@@ -376,7 +376,14 @@ pub fn exponents<const START: usize, const STEP: usize>(
 /// As `exponents`, for the four rows of 4x4 shapes: each four lanes have a block of their own.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
-pub fn quad_exponents(a: &[[i8; 64]], b: &[[i8; 64]], at: usize, floor: i8, bias: u8, out: &mut [[u8; 16]; 16]) {
+pub fn quad_exponents(
+    a: &[[i8; 64]],
+    b: &[[i8; 64]],
+    at: usize,
+    floor: i8,
+    bias: u8,
+    out: &mut [[u8; 16]; 16],
+) {
     let blocks = _mm_set_epi8(12, 12, 12, 12, 8, 8, 8, 8, 4, 4, 4, 4, 0, 0, 0, 0);
     for (row, out) in out.iter_mut().enumerate().take(4) {
         let pick = _mm_add_epi8(blocks, _mm_set1_epi8(row as i8));
@@ -384,7 +391,12 @@ pub fn quad_exponents(a: &[[i8; 64]], b: &[[i8; 64]], at: usize, floor: i8, bias
         for (a, b) in a.iter().zip(b) {
             let (a, b) = (&a[at..at + 16], &b[at..at + 16]);
             // SAFETY: both slices have 16 bytes.
-            let (a, b) = unsafe { (_mm_loadu_si128(a.as_ptr().cast()), _mm_loadu_si128(b.as_ptr().cast())) };
+            let (a, b) = unsafe {
+                (
+                    _mm_loadu_si128(a.as_ptr().cast()),
+                    _mm_loadu_si128(b.as_ptr().cast()),
+                )
+            };
             top = _mm_max_epi8(top, _mm_adds_epi8(_mm_shuffle_epi8(a, pick), b));
         }
         let top = _mm_add_epi8(top, _mm_set1_epi8(bias as i8));
@@ -424,14 +436,20 @@ pub fn mul_d(a: D, b: D) -> D {
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 pub fn widen(x: F) -> (D, D) {
-    (_mm512_cvtps_pd(_mm512_castps512_ps256(x)), _mm512_cvtps_pd(_mm512_extractf32x8_ps::<1>(x)))
+    (
+        _mm512_cvtps_pd(_mm512_castps512_ps256(x)),
+        _mm512_cvtps_pd(_mm512_extractf32x8_ps::<1>(x)),
+    )
 }
 
 /// Rounds to f32, to nearest even.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 pub fn narrow(low: D, high: D) -> F {
-    _mm512_insertf32x8::<1>(_mm512_castps256_ps512(_mm512_cvtpd_ps(low)), _mm512_cvtpd_ps(high))
+    _mm512_insertf32x8::<1>(
+        _mm512_castps256_ps512(_mm512_cvtpd_ps(low)),
+        _mm512_cvtpd_ps(high),
+    )
 }
 
 /// a + b rounded to odd: of the two neighbours of an inexact sum the one whose last bit is set,
@@ -441,7 +459,10 @@ pub fn narrow(low: D, high: D) -> F {
 pub fn add_odd(a: D, b: D) -> D {
     let sum = _mm512_add_pd(a, b);
     let back = _mm512_sub_pd(sum, a);
-    let error = _mm512_add_pd(_mm512_sub_pd(a, _mm512_sub_pd(sum, back)), _mm512_sub_pd(b, back));
+    let error = _mm512_add_pd(
+        _mm512_sub_pd(a, _mm512_sub_pd(sum, back)),
+        _mm512_sub_pd(b, back),
+    );
     let bits = _mm512_castpd_si512(sum);
     let inexact = _mm512_cmp_pd_mask::<_CMP_NEQ_OQ>(error, _mm512_setzero_pd());
     let even = _mm512_testn_epi64_mask(bits, _mm512_set1_epi64(1));
