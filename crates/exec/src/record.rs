@@ -4,7 +4,7 @@
 use rocjitsu_isa::{Inst, Special};
 use rocjitsu_lanes::kernel::{Args, Aux, Kernel};
 
-use crate::registers::Slot;
+use crate::registers::{Slot, Source};
 use crate::wave::{Cx, Wave, scalar};
 
 /// What the run loop does after an instruction.
@@ -63,19 +63,21 @@ impl Operand {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Fast {
     /// The kernel's sources (low words).
-    pub src: [FastSource; 3],
-    /// How many of them there are.
-    pub count: u8,
+    pub src: [Source; 3],
+    /// Destination.
+    pub dst: Slot,
+    /// How many sources have to be spread from the scalar file first.
+    pub scalars: u8,
     /// Mask operand and mask result in the scalar file, for [`Step::FastMask`].
     pub mask: u8,
     /// See `mask`; [`Fast::NO_MASK`] if there is no mask result.
     pub mask_out: u8,
     /// Whether there is a register result.
     pub has_dst: bool,
-    /// Destination.
-    pub dst: Slot,
+    /// The sources to be spread: row of the worker's shared values, number in the scalar file.
+    pub spread: [(u8, u8); 6],
     /// High words of the sources, for [`Step::FastWide`].
-    pub hi: [FastSource; 3],
+    pub hi: [Source; 3],
     /// High word of the destination.
     pub dst_hi: Slot,
 }
@@ -85,22 +87,9 @@ impl Fast {
     pub const NO_MASK: u8 = u8::MAX;
 }
 
-/// A source of a [`Fast`] operation.
-#[derive(Clone, Copy, Debug)]
-pub enum FastSource {
-    /// A vector register.
-    Vector(Slot),
-    /// A word of the scalar file.
-    Scalar(u8),
-    /// A constant.
-    Const(u32),
-}
-
-impl Default for FastSource {
-    fn default() -> Self {
-        FastSource::Const(0)
-    }
-}
+/// A value that all lanes share, in every lane of a vector.
+#[repr(align(64))]
+pub struct ConstRow(pub [u32; 16]);
 
 /// How the run loop treats a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -202,6 +191,8 @@ pub struct Record {
     pub next_pc: u64,
     /// The instruction, for error texts and rare handlers.
     pub inst: Inst,
+    /// Constants that [`Record::fast`] refers to.
+    pub constants: Vec<Box<ConstRow>>,
     /// Details of lane operations with modifiers.
     pub valu: Option<Box<crate::valu::Details>>,
     /// Details of memory instructions.
@@ -239,6 +230,7 @@ impl Record {
             pc,
             next_pc: pc.wrapping_add(inst.len() as u64),
             inst,
+            constants: Vec::new(),
             valu: None,
             matrix: None,
             mem: crate::vmem::Mem::default(),

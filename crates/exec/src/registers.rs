@@ -57,12 +57,49 @@ pub struct Slot {
     offset: u16,
 }
 
+/// Where 16 or more words lie that a lane operation reads, resolved as far as it can be when code is decoded:
+/// a base that the wave knows, and an offset.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Source {
+    /// Index into the wave's bases: a page, [`Source::ABSOLUTE`] or [`Source::SHARED`].
+    base: u16,
+    /// Words from one group of 16 lanes to the next: 16, or 0 where all lanes share the value.
+    pub step: u16,
+    /// Bytes.
+    offset: u64,
+}
+
+impl Source {
+    /// The base of absolute addresses.
+    const ABSOLUTE: usize = PAGES;
+    /// The base of the worker's rows of shared values.
+    const SHARED: usize = PAGES + 1;
+
+    /// A register.
+    pub fn register(lanes: u32, register: u32) -> Source {
+        let slot = VectorRegisters::slot(lanes, register);
+        Source { base: slot.page, step: 16, offset: slot.offset.into() }
+    }
+
+    /// A row that outlives every use of the source.
+    pub fn row(row: &[u32; 16]) -> Source {
+        Source { base: Source::ABSOLUTE as u16, step: 0, offset: row.as_ptr() as u64 }
+    }
+
+    /// Row `index` of the worker's shared values.
+    pub fn shared(index: usize) -> Source {
+        Source { base: Source::SHARED as u16, step: 0, offset: 64 * index as u64 }
+    }
+}
+
 /// The vector registers of one wave.
 ///
 /// A handle reaches one register: stepping from one register's lanes into the next is not offered,
 /// since the next may lie on another page.
 pub struct VectorRegisters {
     pages: [NonNull<Page>; PAGES],
+    /// The pages again as bases of [`Source`], and the two other bases behind them.
+    bases: [*const u8; PAGES + 2],
     lanes: u32,
     /// log2 of the registers in a page.
     shift: u32,
@@ -76,6 +113,9 @@ impl VectorRegisters {
     pub fn new(lanes: u32) -> Self {
         VectorRegisters {
             pages: [NonNull::from(&ZEROS); PAGES],
+            bases: std::array::from_fn(|i| {
+                if i < PAGES { std::ptr::from_ref(&ZEROS).cast() } else { std::ptr::null() }
+            }),
             lanes,
             shift: if lanes == 64 { 4 } else { 5 },
         }
@@ -116,6 +156,7 @@ impl VectorRegisters {
     #[inline(never)]
     fn allocate(&mut self, page: usize, pool: &mut PagePool) {
         self.pages[page] = NonNull::from(Box::leak(pool.take()));
+        self.bases[page] = self.pages[page].as_ptr().cast_const().cast();
     }
 
     /// Allocates the pages of registers `0..count` at once, as an eager implementation would.
@@ -147,11 +188,16 @@ impl VectorRegisters {
         Slot { page: ((register >> shift) as usize % PAGES) as u16, offset: within as u16 }
     }
 
-    /// Where the lanes of a register lie, for reading.
+    /// Tells where the worker's rows of shared values lie; they outlive the turn of the wave.
+    pub fn set_shared(&mut self, rows: *const u32) {
+        self.bases[Source::SHARED] = rows.cast();
+    }
+
+    /// Where a source lies.
     #[inline(always)]
-    pub fn read_slot(&self, slot: Slot) -> *const u32 {
-        let page = self.pages[usize::from(slot.page) % PAGES];
-        page.as_ptr().cast_const().cast::<u8>().wrapping_add(usize::from(slot.offset)).cast()
+    pub fn source(&self, source: Source) -> *const u32 {
+        let base = self.bases.get(usize::from(source.base)).copied().unwrap_or(std::ptr::null());
+        base.wrapping_add(source.offset as usize).cast()
     }
 
     /// Where the lanes of a register lie, for writing; its page exists from now on.
@@ -173,6 +219,7 @@ impl VectorRegisters {
                 *slot = NonNull::from(&ZEROS);
             }
         }
+        self.bases[..PAGES].fill(std::ptr::from_ref(&ZEROS).cast());
     }
 }
 

@@ -6,8 +6,8 @@ use rocjitsu_lanes::vector::{Lanes, Scalar};
 
 use crate::code::CodeView;
 use crate::lower::State;
-use crate::record::{Class, Fast, FastSource, Flow, Record, Step};
-use crate::wave::{Cx, Waiting, Wave, scalar};
+use crate::record::{Class, Fast, Flow, Record, Step};
+use crate::wave::{Cx, Waiting, scalar};
 
 /// Why [`run`] returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +26,7 @@ pub type Counts = [u64; Class::COUNT];
 /// Runs a wave for about `quantum` instructions.
 pub fn run(cx: &mut Cx<'_, '_>, code: &mut CodeView<'_>, quantum: u64, counts: &mut Counts) -> Stop {
     cx.unit.memory.refresh();
+    cx.wave.v.set_shared(cx.unit.temp.splat.as_ptr().cast());
     code.refresh();
     match cx.unit.backend {
         Backend::Scalar => run_loop::<Scalar>(cx, code, quantum, counts),
@@ -77,6 +78,7 @@ fn run_loop<L: Lanes>(cx: &mut Cx<'_, '_>, code: &mut CodeView<'_>, quantum: u64
             }
         };
         cx.wave.pc = block.end;
+        args.exec = cx.wave.exec();
         for (done, record) in block.records.iter().enumerate() {
             match record.step {
                 Step::Fast => {
@@ -94,7 +96,7 @@ fn run_loop<L: Lanes>(cx: &mut Cx<'_, '_>, code: &mut CodeView<'_>, quantum: u64
                 Step::Handler => {}
             }
             match (record.run)(cx, record) {
-                Flow::Next => {}
+                Flow::Next => args.exec = cx.wave.exec(),
                 Flow::Jump => break,
                 Flow::Wait => {
                     for r in &block.records[..=done] {
@@ -130,17 +132,24 @@ fn run_loop<L: Lanes>(cx: &mut Cx<'_, '_>, code: &mut CodeView<'_>, quantum: u64
 fn fast<L: Lanes, const MASK: bool, const WIDE: bool>(cx: &mut Cx<'_, '_>, record: &Record, args: &mut Args) {
     let operands = &record.fast;
     let wave = &mut *cx.wave;
-    for slot in 0..usize::from(operands.count.min(3)) {
-        let splat = &mut cx.unit.temp.splat[slot];
-        let (lo, step) = fast_source::<L>(wave, operands.src[slot], &mut splat[0]);
-        let src = &mut args.src[slot];
-        src.lo = lo;
-        src.step = step;
-        if WIDE {
-            src.hi = fast_source::<L>(wave, operands.hi[slot], &mut splat[1]).0;
+    if operands.scalars != 0 {
+        let rows = cx.unit.temp.splat.as_flattened_mut();
+        for &(row, n) in operands.spread.iter().take(usize::from(operands.scalars)) {
+            let value = wave.s.get(usize::from(n)).copied().unwrap_or(0);
+            if let Some(row) = rows.get_mut(usize::from(row)) {
+                // SAFETY: the row has 16 words and lies at a multiple of 64.
+                unsafe { L::store(row.as_mut_ptr(), L::splat(value)) };
+            }
         }
     }
-    args.exec = wave.exec();
+    for slot in 0..3 {
+        let src = &mut args.src[slot];
+        src.lo = wave.v.source(operands.src[slot]);
+        src.step = usize::from(operands.src[slot].step);
+        if WIDE {
+            src.hi = wave.v.source(operands.hi[slot]);
+        }
+    }
     args.aux = record.aux;
     if MASK {
         args.mask_in = wave.mask(usize::from(operands.mask) % scalar::COUNT);
@@ -158,18 +167,6 @@ fn fast<L: Lanes, const MASK: bool, const WIDE: bool>(cx: &mut Cx<'_, '_>, recor
     unsafe { (record.kernel)(args) };
     if MASK && operands.mask_out != Fast::NO_MASK {
         wave.set_mask(usize::from(operands.mask_out) % (scalar::COUNT - 1), args.mask_out);
+        args.exec = wave.exec();
     }
-}
-
-/// Where a source's words lie, and how far the next 16 lanes are.
-#[inline(always)]
-fn fast_source<L: Lanes>(wave: &Wave, source: FastSource, row: &mut [u32; 16]) -> (*const u32, usize) {
-    let value = match source {
-        FastSource::Vector(place) => return (wave.v.read_slot(place), 16),
-        FastSource::Scalar(n) => wave.s.get(usize::from(n)).copied().unwrap_or(0),
-        FastSource::Const(k) => k,
-    };
-    // SAFETY: the row has 16 words and lies at a multiple of 64.
-    unsafe { L::store(row.as_mut_ptr(), L::splat(value)) };
-    (row.as_ptr(), 0)
 }

@@ -15,19 +15,30 @@ use rocjitsu_lanes::Backend;
 /// Rows without semantics: mnemonic or its beginning (with `*`), why.
 const LEFT_OUT: &[(&str, &str)] = &[
     ("v_interp_*", "interpolation of pixel attributes: graphics"),
-    ("v_screen_partition_4se_b32", "screen tiles of a rasterizer: graphics"),
-    ("v_illegal", "raises an illegal instruction: the wave stops with an error that names it"),
-    ("v_permlane_idx_gen_b32", "the CDNA5 manual names it and defines nothing"),
+    (
+        "v_screen_partition_4se_b32",
+        "screen tiles of a rasterizer: graphics",
+    ),
+    (
+        "v_illegal",
+        "raises an illegal instruction: the wave stops with an error that names it",
+    ),
+    (
+        "v_permlane_idx_gen_b32",
+        "the CDNA5 manual names it and defines nothing",
+    ),
 ];
 
 /// Rows that the matrix module executes.
 const MATRIX: &[&str] = &["v_mfma", "v_smfmac", "v_wmma", "v_swmmac"];
 
 fn left_out(mnemonic: &str) -> bool {
-    LEFT_OUT.iter().any(|(name, _)| match name.strip_suffix('*') {
-        Some(prefix) => mnemonic.starts_with(prefix),
-        None => mnemonic == *name,
-    })
+    LEFT_OUT
+        .iter()
+        .any(|(name, _)| match name.strip_suffix('*') {
+            Some(prefix) => mnemonic.starts_with(prefix),
+            None => mnemonic == *name,
+        })
 }
 
 /// Mnemonics of a target that do not lower, with the number of instances; runs all others.
@@ -36,7 +47,10 @@ fn missing(target: Target) -> BTreeMap<String, usize> {
     let mut found = BTreeMap::<String, usize>::new();
     let mut files = vec![(FeatureSet::Default, format!("isa/vectors.{target}.tsv.xz"))];
     if target.generation() == 12 {
-        files.push((FeatureSet::True16, format!("isa/vectors.{target}.true16.tsv.xz")));
+        files.push((
+            FeatureSet::True16,
+            format!("isa/vectors.{target}.true16.tsv.xz"),
+        ));
     }
     let mut bench = Bench::new(target, target.default_wave(), Backend::best(), &memory);
     let lanes = bench.wave.lanes;
@@ -50,10 +64,14 @@ fn missing(target: Target) -> BTreeMap<String, usize> {
         for line in read_xz(&file).lines() {
             let bytes = hex_bytes(line.split('\t').next().unwrap());
             // A few instances are meant for other feature sets.
-            let Ok(inst) = decode(target, set, &bytes) else { continue };
+            let Ok(inst) = decode(target, set, &bytes) else {
+                continue;
+            };
             let format = format!("{:?}", inst.format());
             let name = inst.op().name();
-            if !format.starts_with("VOP") && !format.starts_with("VINT") || MATRIX.iter().any(|m| name.starts_with(m)) {
+            if !format.starts_with("VOP") && !format.starts_with("VINT")
+                || MATRIX.iter().any(|m| name.starts_with(m))
+            {
                 continue;
             }
             bench.wave.set_exec(0x5a5a_5a5a_ff00_00ff);
@@ -101,13 +119,20 @@ fn every_row_has_semantics_but_for_the_listed() {
             }
         }
     }
-    assert!(unexpected.is_empty(), "rows without semantics:\n{}", unexpected.join("\n"));
+    assert!(
+        unexpected.is_empty(),
+        "rows without semantics:\n{}",
+        unexpected.join("\n")
+    );
     // An entry that nothing needs any more has to go.
     for (name, _) in LEFT_OUT {
         let needed = used.iter().any(|u| match name.strip_suffix('*') {
             Some(prefix) => u.starts_with(prefix),
             None => u == name,
         });
-        assert!(needed, "{name} is listed as left out, but no row of that name lacks semantics");
+        assert!(
+            needed,
+            "{name} is listed as left out, but no row of that name lacks semantics"
+        );
     }
 }

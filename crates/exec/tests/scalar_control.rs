@@ -151,8 +151,8 @@ fn vgpr_banks_hold_across_blocks() {
             word(mov(int(4))),
             asm.sop1("s_mov_b32", 3, int(0)),
             asm.sopk("s_getreg_b32", 4, hwreg(1, 0, 32)),
-            // MODE.DST_VGPR_MSB = 3
-            asm.setreg(1, 12, 2, 3),
+            // An immediate sets the banks with its bits 19:12, whatever field it goes to: destination bank 3.
+            asm.setreg(1, 0, 4, 3 << 12),
             word(mov(int(5))),
             asm.sopp("s_set_vgpr_msb", 0),
             word(mov(int(6))),
@@ -163,6 +163,23 @@ fn vgpr_banks_hold_across_blocks() {
     assert_eq!([lane(1), lane(257), lane(513), lane(769)], [6, 4, 3, 5]);
     // MODE as the program saw it: destination bank 1 in bits 13:12.
     assert_eq!(bench.wave.s[4] & 0xff_f000, 1 << 12);
+}
+
+#[test]
+fn a_register_writes_vgpr_banks_only_under_the_mask() {
+    let memory = Memory::new(BASE, 4096);
+    let asm = Asm(Target::Gfx1250);
+    let mut bench = bench(Target::Gfx1250, &memory);
+    bench.next(&asm.sopp("s_set_vgpr_msb", 0b10_01_00_11));
+    assert_eq!(bench.wave.decode_state & 0xff, 0b10_01_00_11);
+    bench.wave.s[4] = 1;
+    bench.next(&asm.sopk("s_setreg_b32", 4, hwreg(1, 0, 4)));
+    assert_eq!(bench.wave.decode_state & 0xff, 0b10_01_00_11);
+    // MODE[15:14] is the bank of source 0.
+    bench.next(&asm.sopk("s_setreg_b32", 4, hwreg(1, 14, 2)));
+    assert_eq!(bench.wave.decode_state & 0xff, 0b10_01_00_01);
+    bench.next(&asm.setreg(1, 0, 4, 0));
+    assert_eq!(bench.wave.decode_state & 0xff, 0);
 }
 
 #[test]

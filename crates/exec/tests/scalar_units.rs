@@ -15,7 +15,7 @@ fn bench(target: Target, memory: &Memory) -> Bench<'_> {
 }
 
 /// The instruction under any of its names, if the target has it.
-fn name<'n>(asm: Asm, names: &'n str) -> Option<&'n str> {
+fn name(asm: Asm, names: &str) -> Option<&str> {
     names.split('/').find(|n| asm.has(n))
 }
 

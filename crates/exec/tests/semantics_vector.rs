@@ -41,7 +41,9 @@ fn element(mnemonic: &str) -> Element {
             "bf16" => Element::Halves(Float::Bf16),
             "f32" => Element::Word,
             "f64" => Element::Pair,
-            "i16" | "u16" | "b16" | "i32" | "u32" | "b32" | "b64" | "i64" | "u64" | "u8" => Element::Bits,
+            "i16" | "u16" | "b16" | "i32" | "u32" | "b32" | "b64" | "i64" | "u64" | "u8" => {
+                Element::Bits
+            }
             _ => continue,
         };
     }
@@ -52,7 +54,11 @@ fn element(mnemonic: &str) -> Element {
 fn ordered(bits: u64, width: u32, mantissa: u32) -> (i128, bool) {
     let magnitude = bits & ((1 << (width - 1)) - 1);
     let infinity = ((1u64 << (width - 1 - mantissa)) - 1) << mantissa;
-    let signed = if bits >> (width - 1) & 1 != 0 { -i128::from(magnitude) } else { i128::from(magnitude) };
+    let signed = if bits >> (width - 1) & 1 != 0 {
+        -i128::from(magnitude)
+    } else {
+        i128::from(magnitude)
+    };
     (signed, magnitude > infinity)
 }
 
@@ -77,11 +83,15 @@ fn value(bits: u64, width: u32, mantissa: u32) -> f64 {
 /// Whether `got` is what `want` allows.
 fn close(case: &Case, got: u64, want: u64, width: u32, mantissa: u32) -> bool {
     // The clamp modifier gives +0 here; the data keep -0. The manuals say no more than "clamped to 0".
-    let zeros = got << 1 & ((1u128 << width) - 1) as u64 == 0 && want << 1 & ((1u128 << width) - 1) as u64 == 0;
+    let zeros = got << 1 & ((1u128 << width) - 1) as u64 == 0
+        && want << 1 & ((1u128 << width) - 1) as u64 == 0;
     if got == want || zeros && case.asm.contains("clamp") {
         return true;
     }
-    let ((a, a_nan), (b, b_nan)) = (ordered(got, width, mantissa), ordered(want, width, mantissa));
+    let ((a, a_nan), (b, b_nan)) = (
+        ordered(got, width, mantissa),
+        ordered(want, width, mantissa),
+    );
     if case.cmp.k == "bits" {
         return false;
     }
@@ -91,7 +101,10 @@ fn close(case: &Case, got: u64, want: u64, width: u32, mantissa: u32) -> bool {
     let n = case.cmp.n.unwrap_or(0.0);
     let (x, y) = (value(got, width, mantissa), value(want, width, mantissa));
     match case.cmp.k.as_str() {
-        "ulp" => (a - b).unsigned_abs() as f64 <= n || case.cmp.abs.is_some_and(|limit| (x - y).abs() <= limit),
+        "ulp" => {
+            (a - b).unsigned_abs() as f64 <= n
+                || case.cmp.abs.is_some_and(|limit| (x - y).abs() <= limit)
+        }
         "abs" => (x - y).abs() <= n,
         "rel" => (x - y).abs() <= n * y.abs(),
         "num" => x == y,
@@ -107,7 +120,15 @@ fn expected(case: &Case, text: &str, before: &[u32]) -> Vec<u32> {
     }
     let exec = hex(&case.exec);
     let mut next = words.iter();
-    (0..before.len()).map(|lane| if exec >> lane & 1 != 0 { *next.next().unwrap() } else { before[lane] }).collect()
+    (0..before.len())
+        .map(|lane| {
+            if exec >> lane & 1 != 0 {
+                *next.next().unwrap()
+            } else {
+                before[lane]
+            }
+        })
+        .collect()
 }
 
 /// What differs from the case in the state of the bench, if anything.
@@ -120,8 +141,12 @@ fn differs(all: &Semantics, case: &Case, bench: &Bench<'_>) -> Option<String> {
     let wave = &bench.wave;
     let registers: Vec<u32> = case.out.v.keys().copied().collect();
     let before = |r: &u32| case.v.get(r).map_or(&zeros, |&plane| &all.planes[plane]);
-    let wants: BTreeMap<u32, Vec<u32>> =
-        case.out.v.iter().map(|(r, text)| (*r, expected(case, text, before(r)))).collect();
+    let wants: BTreeMap<u32, Vec<u32>> = case
+        .out
+        .v
+        .iter()
+        .map(|(r, text)| (*r, expected(case, text, before(r))))
+        .collect();
     for (&r, want) in &wants {
         let got = wave.v.read(r);
         for lane in (0..all.wave as usize).filter(|l| skip >> l & 1 == 0) {
@@ -151,26 +176,45 @@ fn differs(all: &Semantics, case: &Case, bench: &Bench<'_>) -> Option<String> {
                     Element::Halves(float) => {
                         let mantissa = if float == Float::F16 { 10 } else { 7 };
                         [0, 16].iter().all(|s| {
-                            close(case, (g >> s & 0xffff).into(), (w >> s & 0xffff).into(), 16, mantissa)
+                            close(
+                                case,
+                                (g >> s & 0xffff).into(),
+                                (w >> s & 0xffff).into(),
+                                16,
+                                mantissa,
+                            )
                         })
                     }
                 }
             };
             let equal = equal
                 || match half {
-                    Some("lo") => matches!(kind, Element::Halves(Float::F16)) && close(case, (g & 0xffff).into(), (w & 0xffff).into(), 16, 10)
-                        || matches!(kind, Element::Halves(Float::Bf16)) && close(case, (g & 0xffff).into(), (w & 0xffff).into(), 16, 7)
-                        || (g ^ w) & 0xffff == 0,
-                    Some("hi") => close(case, (g >> 16).into(), (w >> 16).into(), 16, 10) || (g ^ w) >> 16 == 0,
+                    Some("lo") => {
+                        matches!(kind, Element::Halves(Float::F16))
+                            && close(case, (g & 0xffff).into(), (w & 0xffff).into(), 16, 10)
+                            || matches!(kind, Element::Halves(Float::Bf16))
+                                && close(case, (g & 0xffff).into(), (w & 0xffff).into(), 16, 7)
+                            || (g ^ w) & 0xffff == 0
+                    }
+                    Some("hi") => {
+                        close(case, (g >> 16).into(), (w >> 16).into(), 16, 10)
+                            || (g ^ w) >> 16 == 0
+                    }
                     _ => false,
                 };
             let inputs = || -> Vec<u32> {
                 let scalars = case.s.values().map(|v| hex(v) as u32);
-                case.v.values().map(|&plane| all.planes[plane][lane]).chain(scalars).collect()
+                case.v
+                    .values()
+                    .map(|&plane| all.planes[plane][lane])
+                    .chain(scalars)
+                    .collect()
             };
             let excused = || {
                 let inputs = inputs();
-                LANE_EXCEPTIONS.iter().any(|(applies, _)| applies(case, &inputs, g, w))
+                LANE_EXCEPTIONS
+                    .iter()
+                    .any(|(applies, _)| applies(case, &inputs, g, w))
             };
             if !equal && !excused() {
                 return Some(format!("v{r} lane {lane}: {g:08x}, expected {w:08x}"));
@@ -193,11 +237,18 @@ fn differs(all: &Semantics, case: &Case, bench: &Bench<'_>) -> Option<String> {
         return None;
     }
     // Scalars: lane masks, or a value.
-    let scalar_only = case.out.v.is_empty() && (case.m.contains("readlane") || case.m.contains("readfirstlane") || case.m.contains("v_s_"));
+    let scalar_only = case.out.v.is_empty()
+        && (case.m.contains("readlane")
+            || case.m.contains("readfirstlane")
+            || case.m.contains("v_s_"));
     if scalar_only && skip != 0 {
         return None;
     }
-    let mask = if case.masks.as_deref() == Some("active") { exec & !skip } else { !skip };
+    let mask = if case.masks.as_deref() == Some("active") {
+        exec & !skip
+    } else {
+        !skip
+    };
     let sgprs: Vec<usize> = case.out.s.keys().copied().collect();
     for (&n, text) in &case.out.s {
         let (got, want) = (wave.s[n], hex(text) as u32);
@@ -221,11 +272,28 @@ fn differs(all: &Semantics, case: &Case, bench: &Bench<'_>) -> Option<String> {
     }
     let width = |x: u64| if all.wave == 64 { x } else { x & 0xffff_ffff };
     let want_vcc = hex(case.out.vcc.as_ref().unwrap_or(&case.vcc));
-    if width(wave.s64(scalar::VCC) ^ want_vcc) & if case.out.vcc.is_some() { mask } else { u64::MAX } != 0 {
-        return Some(format!("vcc: {:x}, expected {want_vcc:x}", wave.s64(scalar::VCC)));
+    if width(wave.s64(scalar::VCC) ^ want_vcc)
+        & if case.out.vcc.is_some() {
+            mask
+        } else {
+            u64::MAX
+        }
+        != 0
+    {
+        return Some(format!(
+            "vcc: {:x}, expected {want_vcc:x}",
+            wave.s64(scalar::VCC)
+        ));
     }
     let want_exec = hex(case.out.exec.as_ref().unwrap_or(&case.exec));
-    if (wave.exec() ^ want_exec) & if case.out.exec.is_some() { mask } else { u64::MAX } != 0 {
+    if (wave.exec() ^ want_exec)
+        & if case.out.exec.is_some() {
+            mask
+        } else {
+            u64::MAX
+        }
+        != 0
+    {
         return Some(format!("exec: {:x}, expected {want_exec:x}", wave.exec()));
     }
     if u32::from(wave.scc) != case.out.scc.unwrap_or(case.scc) {
@@ -263,7 +331,12 @@ const EXCEPTIONS: &[Exception] = &[
         "the emulator extends literals of signed 64-bit operations with zeros (\"Literal constants\": sign-extended)",
     ),
     (
-        |c| matches!(c.m.as_str(), "v_mad_u64_u32" | "v_mad_i64_i32" | "v_mad_co_u64_u32" | "v_mad_co_i64_i32"),
+        |c| {
+            matches!(
+                c.m.as_str(),
+                "v_mad_u64_u32" | "v_mad_i64_i32" | "v_mad_co_u64_u32" | "v_mad_co_i64_i32"
+            )
+        },
         Scope::Masks,
         "the emulator leaves the mask result as it was (V_MAD_U64_U32: { D1.u1, D0.u64 } = ...)",
     ),
@@ -283,7 +356,11 @@ const EXCEPTIONS: &[Exception] = &[
         "the emulator reads disabled lanes without FI and, on gfx950, writes them (V_PERMLANE16_B32: OPSEL is FI and \
          BOUND_CTRL; \"EXECute Mask\")",
     ),
-    (|c| c.m == "v_swap_b16", Scope::Case, "the emulator clears the upper half of one register (\"16-bit VGPR Naming\")"),
+    (
+        |c| c.m == "v_swap_b16",
+        Scope::Case,
+        "the emulator clears the upper half of one register (\"16-bit VGPR Naming\")",
+    ),
     (
         |c| c.m.starts_with("v_mad_legacy_i16"),
         Scope::Case,
@@ -320,7 +397,11 @@ const EXCEPTIONS: &[Exception] = &[
         Scope::Case,
         "the emulator loses the other bytes (V_CVT_PKACCUM_U8_F32: other bytes are preserved)",
     ),
-    (|c| c.m == "v_cvt_sr_bf16_f32", Scope::Case, "the emulator changes values that bf16 holds exactly"),
+    (
+        |c| c.m == "v_cvt_sr_bf16_f32",
+        Scope::Case,
+        "the emulator changes values that bf16 holds exactly",
+    ),
     (
         |c| c.m.contains("_f16_sdwa") && c.asm.contains("dst_sel:BYTE") && c.cmp.k != "bits",
         Scope::Case,
@@ -328,7 +409,9 @@ const EXCEPTIONS: &[Exception] = &[
     ),
     (
         |c| {
-            ["dot2", "v_pk_fmac_f16"].iter().any(|n| c.m.contains(n)) && c.f != "VOP3P" && c.asm.contains(['-', '|'])
+            ["dot2", "v_pk_fmac_f16"].iter().any(|n| c.m.contains(n))
+                && c.f != "VOP3P"
+                && c.asm.contains(['-', '|'])
         },
         Scope::Case,
         "the emulator applies neg and abs to one half of packed sources",
@@ -338,7 +421,11 @@ const EXCEPTIONS: &[Exception] = &[
         Scope::Case,
         "the emulator has 1/(2*pi) in single precision (\"Inline constants\")",
     ),
-    (|c| c.m == "v_pack_b32_f16" && c.asm.contains("clamp"), Scope::Case, "the emulator ignores clamp"),
+    (
+        |c| c.m == "v_pack_b32_f16" && c.asm.contains("clamp"),
+        Scope::Case,
+        "the emulator ignores clamp",
+    ),
     (
         |c| c.m.starts_with("v_s_") && c.asm.contains("clamp"),
         Scope::Case,
@@ -349,7 +436,11 @@ const EXCEPTIONS: &[Exception] = &[
         Scope::Case,
         "the emulator's results are not those of V_FMA_LEGACY_F16 (infinities and NaNs in place of numbers)",
     ),
-    (|c| c.m == "v_subrev_u16_sdwa", Scope::Case, "the emulator computes 32 bits (V_SUBREV_U16: D0.u16)"),
+    (
+        |c| c.m == "v_subrev_u16_sdwa",
+        Scope::Case,
+        "the emulator computes 32 bits (V_SUBREV_U16: D0.u16)",
+    ),
 ];
 
 /// Where single lanes differ: which, by the case, the words of its sources in the lane, our word and the data's.
@@ -357,7 +448,9 @@ type LaneException = (fn(&Case, &[u32], u32, u32) -> bool, &'static str);
 const LANE_EXCEPTIONS: &[LaneException] = &[
     (
         |c, inputs, got, want| {
-            let zeros = [got, want].iter().all(|w| w << 1 == 0 || (w & 0x7fff == 0 || w >> 16 & 0x7fff == 0));
+            let zeros = [got, want]
+                .iter()
+                .all(|w| w << 1 == 0 || (w & 0x7fff == 0 || w >> 16 & 0x7fff == 0));
             ["min", "max", "med3"].iter().any(|n| c.m.contains(n))
                 && (has_nan(inputs) || has_nan(&[got, want]) || zeros)
         },
@@ -366,10 +459,12 @@ const LANE_EXCEPTIONS: &[LaneException] = &[
     ),
     (
         |c, _, got, want| {
-            c.m.contains("norm_") && [0, 16].iter().all(|s| {
-                let (g, w) = (got >> s & 0xffff, want >> s & 0xffff);
-                g.abs_diff(w) <= 1 || [0, 0xffff, 0x7fff, 0x8001].contains(&g)
-            }) || c.asm.contains("dst_sel:BYTE") && c.m.contains("norm_")
+            c.m.contains("norm_")
+                && [0, 16].iter().all(|s| {
+                    let (g, w) = (got >> s & 0xffff, want >> s & 0xffff);
+                    g.abs_diff(w) <= 1 || [0, 0xffff, 0x7fff, 0x8001].contains(&g)
+                })
+                || c.asm.contains("dst_sel:BYTE") && c.m.contains("norm_")
         },
         "the emulator does not saturate (V_CVT_NORM_I16_F16: float to signed normalised) and rounds halves up",
     ),
@@ -391,15 +486,23 @@ const LANE_EXCEPTIONS: &[LaneException] = &[
     (
         |c, _, got, want| {
             c.m.starts_with("v_fract_")
-                && (got == 0x3f7f_ffff || got & 0xffff == 0x3bff || got == u32::MAX || got == 0x3fef_ffff)
-                && (want & 0xffff == 0x3c00 || want == 0x3f80_0000 || want == 0 || want == 0x3ff0_0000)
+                && (got == 0x3f7f_ffff
+                    || got & 0xffff == 0x3bff
+                    || got == u32::MAX
+                    || got == 0x3fef_ffff)
+                && (want & 0xffff == 0x3c00
+                    || want == 0x3f80_0000
+                    || want == 0
+                    || want == 0x3ff0_0000)
         },
         "the emulator gives 1.0 for small negative numbers (V_FRACT_F32: \"result clamped to 0x3f7fffff\")",
     ),
     (
         |c, _, got, want| {
             c.m.starts_with("v_ldexp_f16") && (got & 0x7fff <= 0x400 && want & 0x7fff == 0)
-                || c.m.starts_with("v_ldexp_f32") && got & 0x7fff_ffff <= 0x80_0000 && want << 1 == 0
+                || c.m.starts_with("v_ldexp_f32")
+                    && got & 0x7fff_ffff <= 0x80_0000
+                    && want << 1 == 0
         },
         "the emulator flushes subnormal results",
     ),
@@ -414,13 +517,17 @@ const LANE_EXCEPTIONS: &[LaneException] = &[
                 && (has_nan(inputs)
                     || [0, 8, 16, 24].iter().all(|s| {
                         let (g, w) = (got >> s & 0xff, want >> s & 0xff);
-                        g == w || g & 0x7f <= normal && w & 0x7f == 0 || (g & 0x7f, w & 0x7f) == (0x7b, 0x7c)
+                        g == w
+                            || g & 0x7f <= normal && w & 0x7f == 0
+                            || (g & 0x7f, w & 0x7f) == (0x7b, 0x7c)
                     }))
         },
         "the emulator flushes subnormal results and overflows early (CDNA4 manual, 7.3: subnormals are supported; nearest even)",
     ),
     (
-        |c, inputs, _, _| c.m.starts_with("v_fmac_dx9_zero") && inputs.iter().any(|&w| w & 0x7f80_0000 == 0),
+        |c, inputs, _, _| {
+            c.m.starts_with("v_fmac_dx9_zero") && inputs.iter().any(|&w| w & 0x7f80_0000 == 0)
+        },
         "the emulator's product with zero (V_FMAC_DX9_ZERO_F32: 0.0 * anything = 0.0)",
     ),
     (
@@ -435,16 +542,23 @@ const LANE_EXCEPTIONS: &[LaneException] = &[
 
 /// Whether a word is a NaN as an f32, or one of its halves as an f16.
 fn has_nan(words: &[u32]) -> bool {
-    words.iter().any(|w| w & 0x7fff_ffff > 0x7f80_0000 || w & 0x7fff > 0x7c00 || w >> 16 & 0x7fff > 0x7c00)
+    words
+        .iter()
+        .any(|w| w & 0x7fff_ffff > 0x7f80_0000 || w & 0x7fff > 0x7c00 || w >> 16 & 0x7fff > 0x7c00)
 }
 
 fn exception(case: &Case) -> Option<Scope> {
-    EXCEPTIONS.iter().find(|(applies, ..)| applies(case)).map(|(_, scope, _)| *scope)
+    EXCEPTIONS
+        .iter()
+        .find(|(applies, ..)| applies(case))
+        .map(|(_, scope, _)| *scope)
 }
 
 /// Instructions that other tests run: matrix products.
 fn is_matrix(mnemonic: &str) -> bool {
-    ["v_mfma", "v_smfmac", "v_wmma", "v_swmmac"].iter().any(|p| mnemonic.starts_with(p))
+    ["v_mfma", "v_smfmac", "v_wmma", "v_swmmac"]
+        .iter()
+        .any(|p| mnemonic.starts_with(p))
 }
 
 /// Runs the cases of `file` as `target`. Returns the number of cases passed.
@@ -454,7 +568,11 @@ fn check(file: &str, target: Target) -> usize {
     let mut skipped = BTreeMap::<String, usize>::new();
     let mut wrong = BTreeMap::<String, (usize, String)>::new();
     let mut passed = 0;
-    for case in all.cases.iter().filter(|c| !is_matrix(&c.m) && exception(c) != Some(Scope::Case)) {
+    for case in all
+        .cases
+        .iter()
+        .filter(|c| !is_matrix(&c.m) && exception(c) != Some(Scope::Case))
+    {
         let bytes = hex_bytes(&case.hex);
         for backend in Backend::supported() {
             let mut bench = all.prepare(case, target, backend, &memory);
@@ -462,10 +580,21 @@ fn check(file: &str, target: Target) -> usize {
                 // gfx942 lacks some of gfx950's instructions.
                 Err(_) if target != all.target => break,
                 // Its 8-bit floats have other codes, and its dot products flush subnormal f16 values.
-                _ if target == Target::Gfx942 && ["fp8", "bf8", "dot2c_f32_f16"].iter().any(|n| case.m.contains(n)) => break,
+                _ if target == Target::Gfx942
+                    && ["fp8", "bf8", "dot2c_f32_f16"]
+                        .iter()
+                        .any(|n| case.m.contains(n)) =>
+                {
+                    break;
+                }
                 Err(text) => Some(text),
                 Ok(Flow::Next) => differs(&all, case, &bench),
-                Ok(_) if matches!(bench.fault().map(|f| &f.cause), Some(Cause::Unsupported { .. })) => {
+                Ok(_)
+                    if matches!(
+                        bench.fault().map(|f| &f.cause),
+                        Some(Cause::Unsupported { .. })
+                    ) =>
+                {
                     *skipped.entry(case.m.clone()).or_default() += 1;
                     break;
                 }
@@ -475,7 +604,12 @@ fn check(file: &str, target: Target) -> usize {
                 None => passed += 1,
                 Some(text) => {
                     let form = format!("{} [{}]", case.m, case.f);
-                    let text = || format!("{} ({}) on {backend}, exec {}: {text}", case.asm, case.hex, case.exec);
+                    let text = || {
+                        format!(
+                            "{} ({}) on {backend}, exec {}: {text}",
+                            case.asm, case.hex, case.exec
+                        )
+                    };
                     wrong.entry(form).or_insert_with(|| (0, text())).0 += 1;
                     break;
                 }
@@ -487,7 +621,11 @@ fn check(file: &str, target: Target) -> usize {
     for (form, (count, text)) in &wrong {
         eprintln!("{target} {form}: {count} wrong, such as {text}");
     }
-    assert!(wrong.is_empty(), "{target}: {} forms with wrong results", wrong.len());
+    assert!(
+        wrong.is_empty(),
+        "{target}: {} forms with wrong results",
+        wrong.len()
+    );
     passed
 }
 
@@ -521,7 +659,10 @@ fn differs_from_chip(case: &HardwareCase, bench: &Bench<'_>) -> Option<String> {
             || case.cmp == "near" && {
                 // Results that are halves.
                 let near = |s: u32| {
-                    let (g, w) = (value((got >> s & 0xffff).into(), 16, 10), value((want >> s & 0xffff).into(), 16, 10));
+                    let (g, w) = (
+                        value((got >> s & 0xffff).into(), 16, 10),
+                        value((want >> s & 0xffff).into(), 16, 10),
+                    );
                     g.is_nan() && w.is_nan() || (g - w).abs() <= 1e-3 * w.abs()
                 };
                 near(0) && near(16)
@@ -545,20 +686,37 @@ fn differs_from_chip(case: &HardwareCase, bench: &Bench<'_>) -> Option<String> {
         let want = hex(want.as_ref()?);
         (got != want).then(|| format!("{name}: {got:x}, expected {want:x}"))
     };
-    mask("vcc", wave.vcc(), &case.out.vcc).or_else(|| mask("exec", wave.exec(), &case.out.exec)).or_else(|| {
-        let want = case.out.scc?;
-        (u32::from(wave.scc) != want).then(|| format!("scc, expected {want}"))
-    })
+    mask("vcc", wave.vcc(), &case.out.vcc)
+        .or_else(|| mask("exec", wave.exec(), &case.out.exec))
+        .or_else(|| {
+            let want = case.out.scc?;
+            (u32::from(wave.scc) != want).then(|| format!("scc, expected {want}"))
+        })
 }
 
 /// Programs that are not run: part of the name, why.
 const NOT_RUN: &[(&str, &str)] = &[
-    ("test_s_fmamk_f32", "scalar float arithmetic came with gfx1150; gfx1100 has no such instruction"),
-    ("test_vopd_multilane_mov_add", "sets a source field that v_dual_mov_b32 does not have; the decoder takes only zero there"),
-    ("test_ds_add_u32_no_rtn", "as above, the second data field of ds_add_u32"),
+    (
+        "test_s_fmamk_f32",
+        "scalar float arithmetic came with gfx1150; gfx1100 has no such instruction",
+    ),
+    (
+        "test_vopd_multilane_mov_add",
+        "sets a source field that v_dual_mov_b32 does not have; the decoder takes only zero there",
+    ),
+    (
+        "test_ds_add_u32_no_rtn",
+        "as above, the second data field of ds_add_u32",
+    ),
     ("test_ds_max_u32_no_rtn", "as above, of ds_max_u32"),
-    ("test_ds_cmpstore_b32_", "as above, the destination of ds_cmpstore_b32"),
-    ("VInterp.", "interpolation is graphics; these programs give it scalar sources, which it does not take"),
+    (
+        "test_ds_cmpstore_b32_",
+        "as above, the destination of ds_cmpstore_b32",
+    ),
+    (
+        "VInterp.",
+        "interpolation is graphics; these programs give it scalar sources, which it does not take",
+    ),
 ];
 
 /// Runs a program, branches included, to its end.
@@ -586,7 +744,11 @@ fn results_of_chips() {
         let mut skipped = BTreeMap::<String, usize>::new();
         let mut wrong = Vec::new();
         let mut passed = 0;
-        for case in all.hardware.iter().filter(|c| !NOT_RUN.iter().any(|(name, _)| c.t.contains(name))) {
+        for case in all
+            .hardware
+            .iter()
+            .filter(|c| !NOT_RUN.iter().any(|(name, _)| c.t.contains(name)))
+        {
             let bytes = hex_bytes(&case.hex);
             for backend in Backend::supported() {
                 let mut bench = all.prepare_hardware(case, target, backend, &memory);
@@ -613,7 +775,11 @@ fn results_of_chips() {
         for line in &wrong {
             eprintln!("{target} {line}");
         }
-        assert!(wrong.is_empty(), "{target}: {} programs with wrong results", wrong.len());
+        assert!(
+            wrong.is_empty(),
+            "{target}: {} programs with wrong results",
+            wrong.len()
+        );
         assert!(passed > 0);
     }
 }

@@ -4,7 +4,7 @@
 mod common;
 
 use common::{Bench, Memory};
-use rocjitsu_exec::wave::scalar;
+use rocjitsu_exec::wave::{INDEXING, scalar};
 use rocjitsu_isa::Target;
 use rocjitsu_lanes::Backend;
 
@@ -18,14 +18,20 @@ fn on_each(target: Target, lanes: u32, test: impl Fn(&mut Bench<'_>)) {
 
 fn set(bench: &mut Bench<'_>, register: u32, value: impl Fn(u32) -> u32) {
     let row = bench.wave.v.write(register, &mut bench.unit.pool);
-    row.iter_mut().enumerate().for_each(|(lane, word)| *word = value(lane as u32));
+    row.iter_mut()
+        .enumerate()
+        .for_each(|(lane, word)| *word = value(lane as u32));
 }
 
 #[track_caller]
 fn expect(bench: &Bench<'_>, register: u32, value: impl Fn(u32) -> u32) {
     for (lane, &word) in bench.wave.v.read(register).iter().enumerate() {
         let want = value(lane as u32);
-        assert_eq!(word, want, "v{register} lane {lane}: {word:#x}, expected {want:#x}, on {}", bench.unit.backend);
+        assert_eq!(
+            word, want,
+            "v{register} lane {lane}: {word:#x}, expected {want:#x}, on {}",
+            bench.unit.backend
+        );
     }
 }
 
@@ -54,29 +60,69 @@ fn dpp_patterns_of_gfx9() {
     let t = Target::Gfx942;
     let from = |lane: u32| Some(100 + lane);
     // quad_perm:[3,1,0,2]
-    dpp(t, &[MOV_DPP, 0xff00_8700], ALL, |l| from(l & !3 | [3, 1, 0, 2][(l & 3) as usize]));
+    dpp(t, &[MOV_DPP, 0xff00_8700], ALL, |l| {
+        from(l & !3 | [3, 1, 0, 2][(l & 3) as usize])
+    });
     // row_shl:3 with banks 0 and 2
-    dpp(t, &[MOV_DPP, 0xf501_0300], ALL, |l| if l / 4 % 2 == 0 && l % 16 < 13 { from(l + 3) } else { None });
+    dpp(t, &[MOV_DPP, 0xf501_0300], ALL, |l| {
+        if l / 4 % 2 == 0 && l % 16 < 13 {
+            from(l + 3)
+        } else {
+            None
+        }
+    });
     // row_shr:1 without and with bound_ctrl
-    dpp(t, &[MOV_DPP, 0xff01_1100], ALL, |l| if l % 16 == 0 { None } else { from(l - 1) });
-    dpp(t, &[MOV_DPP, 0xff09_1100], ALL, |l| if l % 16 == 0 { Some(0) } else { from(l - 1) });
+    dpp(t, &[MOV_DPP, 0xff01_1100], ALL, |l| {
+        if l % 16 == 0 { None } else { from(l - 1) }
+    });
+    dpp(t, &[MOV_DPP, 0xff09_1100], ALL, |l| {
+        if l % 16 == 0 { Some(0) } else { from(l - 1) }
+    });
     // row_ror:4 in rows 0 and 1
-    dpp(t, &[MOV_DPP, 0x3f01_2400], ALL, |l| if l < 32 { from(l & !15 | (l + 12) & 15) } else { None });
+    dpp(t, &[MOV_DPP, 0x3f01_2400], ALL, |l| {
+        if l < 32 {
+            from(l & !15 | (l + 12) & 15)
+        } else {
+            None
+        }
+    });
     // wave_shl:1, wave_ror:1
-    dpp(t, &[MOV_DPP, 0xff01_3000], ALL, |l| if l == 63 { None } else { from(l + 1) });
+    dpp(t, &[MOV_DPP, 0xff01_3000], ALL, |l| {
+        if l == 63 { None } else { from(l + 1) }
+    });
     dpp(t, &[MOV_DPP, 0xff01_3c00], ALL, |l| from((l + 63) % 64));
     // row_mirror, row_half_mirror
-    dpp(t, &[MOV_DPP, 0xff01_4000], ALL, |l| from(l & !15 | (15 - l % 16)));
-    dpp(t, &[MOV_DPP, 0xff01_4100], ALL, |l| from(l & !7 | (7 - l % 8)));
+    dpp(t, &[MOV_DPP, 0xff01_4000], ALL, |l| {
+        from(l & !15 | (15 - l % 16))
+    });
+    dpp(t, &[MOV_DPP, 0xff01_4100], ALL, |l| {
+        from(l & !7 | (7 - l % 8))
+    });
     // row_bcast:15; row_bcast:31 in rows 2 and 3
-    dpp(t, &[MOV_DPP, 0xff01_4200], ALL, |l| if l < 16 { None } else { from((l & !15) - 1) });
-    dpp(t, &[MOV_DPP, 0xcf01_4300], ALL, |l| if l < 32 { None } else { from(31) });
+    dpp(t, &[MOV_DPP, 0xff01_4200], ALL, |l| {
+        if l < 16 { None } else { from((l & !15) - 1) }
+    });
+    dpp(t, &[MOV_DPP, 0xcf01_4300], ALL, |l| {
+        if l < 32 { None } else { from(31) }
+    });
     // row_newbcast:5
     dpp(t, &[MOV_DPP, 0xff01_5500], ALL, |l| from(l & !15 | 5));
     // A disabled lane is no source: row_shr:1 without and with bound_ctrl.
     let exec = 0xffff_ffff_ffff_fff0;
-    dpp(t, &[MOV_DPP, 0xff01_1100], exec, |l| if l % 16 == 0 || l == 4 { None } else { from(l - 1) });
-    dpp(t, &[MOV_DPP, 0xff09_1100], exec, |l| if l % 16 == 0 || l == 4 { Some(0) } else { from(l - 1) });
+    dpp(t, &[MOV_DPP, 0xff01_1100], exec, |l| {
+        if l % 16 == 0 || l == 4 {
+            None
+        } else {
+            from(l - 1)
+        }
+    });
+    dpp(t, &[MOV_DPP, 0xff09_1100], exec, |l| {
+        if l % 16 == 0 || l == 4 {
+            Some(0)
+        } else {
+            from(l - 1)
+        }
+    });
 }
 
 #[test]
@@ -108,11 +154,29 @@ fn dpp_patterns_of_gfx11() {
     };
     dpp(t, &[MOV_DPP, 0xff01_1200], exec, shr(None, |_| None));
     dpp(t, &[MOV_DPP, 0xff09_1200], exec, shr(Some(0), |_| Some(0)));
-    dpp(t, &[MOV_DPP, 0xff05_1200], exec, shr(None, |l| Some(100 + l)));
-    dpp(t, &[MOV_DPP, 0xff0d_1200], exec, shr(Some(0), |l| Some(100 + l)));
+    dpp(
+        t,
+        &[MOV_DPP, 0xff05_1200],
+        exec,
+        shr(None, |l| Some(100 + l)),
+    );
+    dpp(
+        t,
+        &[MOV_DPP, 0xff0d_1200],
+        exec,
+        shr(Some(0), |l| Some(100 + l)),
+    );
     // dpp8:[7,6,5,4,3,2,1,0] without and with FI.
-    dpp(t, &[0x7e02_02e9, 0x0539_7700], exec, |l| if l == 2 { Some(0) } else { from(l & !7 | (7 - l % 8)) });
-    dpp(t, &[0x7e02_02ea, 0x0539_7700], exec, |l| from(l & !7 | (7 - l % 8)));
+    dpp(t, &[0x7e02_02e9, 0x0539_7700], exec, |l| {
+        if l == 2 {
+            Some(0)
+        } else {
+            from(l & !7 | (7 - l % 8))
+        }
+    });
+    dpp(t, &[0x7e02_02ea, 0x0539_7700], exec, |l| {
+        from(l & !7 | (7 - l % 8))
+    });
 }
 
 #[test]
@@ -138,7 +202,13 @@ fn dpp_of_vop3() {
         set(bench, 1, |_| 900);
         set(bench, 2, |lane| 1000 * lane);
         bench.run(&[0xd525_0001, 0x0002_04fa, 0xf301_2100]);
-        expect(bench, 1, |l| if l % 16 < 8 { (l & !15 | (l + 15) & 15) + 1000 * l } else { 900 });
+        expect(bench, 1, |l| {
+            if l % 16 < 8 {
+                (l & !15 | (l + 15) & 15) + 1000 * l
+            } else {
+                900
+            }
+        });
     });
 }
 
@@ -172,11 +242,16 @@ fn sdwa_compares_name_their_destination() {
         // v_cmp_lt_i16_sdwa s[4:5], sext(v0), v2 src0_sel:BYTE_0 src1_sel:WORD_1
         bench.run(&[0x7d42_04f9, 0x0508_8400]);
         // Bytes from 128 on are negative and less than 64.
-        let less = (0..64u64).filter(|l| ((l << 3) as u8 as i8) < 64).fold(0, |m, l| m | 1 << l);
+        let less = (0..64u64)
+            .filter(|l| ((l << 3) as u8 as i8) < 64)
+            .fold(0, |m, l| m | 1 << l);
         assert_eq!(bench.wave.s64(4), less & 0xffff_ffff_0000_ffff);
         // v_cmpx_lt_u32_sdwa s[4:5], v0, v2 src0_sel:BYTE_0 src1_sel:WORD_1
         bench.run(&[0x7db2_04f9, 0x0500_8400]);
-        let less = (0..64u64).filter(|l| (l << 3 & 0xff) < 64).fold(0, |m, l| m | 1 << l) & 0xffff_ffff_0000_ffff;
+        let less = (0..64u64)
+            .filter(|l| (l << 3 & 0xff) < 64)
+            .fold(0, |m, l| m | 1 << l)
+            & 0xffff_ffff_0000_ffff;
         assert_eq!((bench.wave.exec(), bench.wave.s64(4)), (less, less));
     });
 }
@@ -188,7 +263,10 @@ fn cmpx_of_gfx9_writes_the_mask_as_well() {
         set(bench, 2, |_| 20);
         // v_cmpx_lt_u32_e64 s[4:5], v0, v2
         bench.run(&[0xd0d9_0004, 0x0002_0500]);
-        assert_eq!((bench.wave.exec(), bench.wave.s64(4), bench.wave.vcc()), (0xf_ffff, 0xf_ffff, 0));
+        assert_eq!(
+            (bench.wave.exec(), bench.wave.s64(4), bench.wave.vcc()),
+            (0xf_ffff, 0xf_ffff, 0)
+        );
         bench.wave.set_exec(0xff);
         // v_cmpx_lt_u32_e32 vcc, v0, v2
         bench.run(&[0x7db2_0500]);
@@ -210,7 +288,10 @@ fn result(target: Target, words: &[u32], sources: [u32; 3]) -> u32 {
             bench.wave.v.read(1)[9]
         })
         .collect();
-    assert!(results.iter().all(|r| *r == results[0]), "{words:x?}: {results:x?}");
+    assert!(
+        results.iter().all(|r| *r == results[0]),
+        "{words:x?}: {results:x?}"
+    );
     results[0]
 }
 
@@ -220,32 +301,100 @@ fn clamp_saturates_integers() {
     let min = i32::MIN as u32;
     let max = i32::MAX as u32;
     // v_add_u32, v_sub_u32
-    assert_eq!(result(t, &[0xd134_8001, 0x0002_0500], [0xffff_fff0, 0x20, 0]), u32::MAX);
+    assert_eq!(
+        result(t, &[0xd134_8001, 0x0002_0500], [0xffff_fff0, 0x20, 0]),
+        u32::MAX
+    );
     assert_eq!(result(t, &[0xd134_8001, 0x0002_0500], [5, 6, 0]), 11);
     assert_eq!(result(t, &[0xd135_8001, 0x0002_0500], [5, 6, 0]), 0);
     // v_add_i32, v_sub_i32
     assert_eq!(result(t, &[0xd29c_8001, 0x0002_0500], [max, 1, 0]), max);
-    assert_eq!(result(t, &[0xd29c_8001, 0x0002_0500], [min, u32::MAX, 0]), min);
+    assert_eq!(
+        result(t, &[0xd29c_8001, 0x0002_0500], [min, u32::MAX, 0]),
+        min
+    );
     assert_eq!(result(t, &[0xd29d_8001, 0x0002_0500], [min, 1, 0]), min);
     // v_mad_u32_u24, v_mad_i32_i24: the products have 48 bits
-    assert_eq!(result(t, &[0xd1c3_8001, 0x040e_0500], [0xff00_ffff, 0x0001_0001, 0]), u32::MAX);
-    assert_eq!(result(t, &[0xd1c3_8001, 0x040e_0500], [0xff00_0003, 0xff00_0004, 5]), 17);
-    assert_eq!(result(t, &[0xd1c2_8001, 0x040e_0500], [0x0080_0000, 0x007f_ffff, 0]), min);
-    assert_eq!(result(t, &[0xd1c2_8001, 0x040e_0500], [0x00ff_ffff, 0x00ff_ffff, 5]), 6);
+    assert_eq!(
+        result(
+            t,
+            &[0xd1c3_8001, 0x040e_0500],
+            [0xff00_ffff, 0x0001_0001, 0]
+        ),
+        u32::MAX
+    );
+    assert_eq!(
+        result(
+            t,
+            &[0xd1c3_8001, 0x040e_0500],
+            [0xff00_0003, 0xff00_0004, 5]
+        ),
+        17
+    );
+    assert_eq!(
+        result(
+            t,
+            &[0xd1c2_8001, 0x040e_0500],
+            [0x0080_0000, 0x007f_ffff, 0]
+        ),
+        min
+    );
+    assert_eq!(
+        result(
+            t,
+            &[0xd1c2_8001, 0x040e_0500],
+            [0x00ff_ffff, 0x00ff_ffff, 5]
+        ),
+        6
+    );
     // v_add_u16 (clears the upper half), v_mad_i16 (keeps it), v_pk_add_i16, v_pk_sub_u16
-    assert_eq!(result(t, &[0xd126_8001, 0x0002_0500], [0xfffe, 3, 0]), 0xffff);
-    assert_eq!(result(t, &[0xd205_8001, 0x040e_0500], [0x7fff, 0x7fff, 0]), 0x1111_7fff);
-    assert_eq!(result(t, &[0xd382_c001, 0x1802_0500], [0x7fff_8000, 0x0001_ffff, 0]), 0x7fff_8000);
-    assert_eq!(result(t, &[0xd38b_c001, 0x1802_0500], [0x0005_0001, 0x0003_0002, 0]), 0x0002_0000);
+    assert_eq!(
+        result(t, &[0xd126_8001, 0x0002_0500], [0xfffe, 3, 0]),
+        0xffff
+    );
+    assert_eq!(
+        result(t, &[0xd205_8001, 0x040e_0500], [0x7fff, 0x7fff, 0]),
+        0x1111_7fff
+    );
+    assert_eq!(
+        result(
+            t,
+            &[0xd382_c001, 0x1802_0500],
+            [0x7fff_8000, 0x0001_ffff, 0]
+        ),
+        0x7fff_8000
+    );
+    assert_eq!(
+        result(
+            t,
+            &[0xd38b_c001, 0x1802_0500],
+            [0x0005_0001, 0x0003_0002, 0]
+        ),
+        0x0002_0000
+    );
     // v_sad_u8
-    assert_eq!(result(t, &[0xd1d9_8001, 0x040e_0500], [0xff00_ff00, 0x00ff_00ff, u32::MAX - 5]), u32::MAX);
+    assert_eq!(
+        result(
+            t,
+            &[0xd1d9_8001, 0x040e_0500],
+            [0xff00_ff00, 0x00ff_00ff, u32::MAX - 5]
+        ),
+        u32::MAX
+    );
     // v_pk_add_max_i16 of gfx1250: clamp makes a negative result zero
     assert_eq!(
-        result(Target::Gfx1250, &[0xcc14_c001, 0x1c0e_0500], [0x8000_7fff, 0xffff_0001, 0xfff0_0003]),
+        result(
+            Target::Gfx1250,
+            &[0xcc14_c001, 0x1c0e_0500],
+            [0x8000_7fff, 0xffff_0001, 0xfff0_0003]
+        ),
         0x0000_7fff
     );
     // v_add_max_i32: the sum saturates without clamp
-    assert_eq!(result(Target::Gfx1250, &[0xd65e_0001, 0x040e_0500], [max, 1, 7]), max);
+    assert_eq!(
+        result(Target::Gfx1250, &[0xd65e_0001, 0x040e_0500], [max, 1, 7]),
+        max
+    );
 }
 
 #[test]
@@ -257,7 +406,13 @@ fn clamped_64_bit_products() {
         bench.wave.set_exec(0xf0f0);
         // v_mad_u64_u32 v[4:5], s[4:5], v0, v2, v[6:7] clamp
         bench.run(&[0xd1e8_8404, 0x041a_0500]);
-        expect(bench, 5, |lane| if 0xf0f0u64 >> lane & 1 != 0 { u32::MAX } else { 0 });
+        expect(bench, 5, |lane| {
+            if 0xf0f0u64 >> lane & 1 != 0 {
+                u32::MAX
+            } else {
+                0
+            }
+        });
         assert_eq!(bench.wave.s64(4), 0xf0f0);
     });
 }
@@ -266,14 +421,30 @@ fn clamped_64_bit_products() {
 fn sixteen_bit_results_of_gfx9() {
     let t = Target::Gfx942;
     // v_add_i16 v1, v0, v2 op_sel:[1,0,1]: 3 + 4 into the upper half
-    assert_eq!(result(t, &[0xd29e_4801, 0x0002_0500], [0x0003_7777, 4, 0]), 0x0007_2222);
+    assert_eq!(
+        result(t, &[0xd29e_4801, 0x0002_0500], [0x0003_7777, 4, 0]),
+        0x0007_2222
+    );
     // v_mad_legacy_u16 clears the upper half, v_mad_u16 keeps it
     assert_eq!(result(t, &[0xd1eb_0001, 0x040e_0500], [3, 4, 5]), 17);
-    assert_eq!(result(t, &[0xd204_0001, 0x040e_0500], [3, 4, 5]), 0x1111_0011);
+    assert_eq!(
+        result(t, &[0xd204_0001, 0x040e_0500], [3, 4, 5]),
+        0x1111_0011
+    );
     // gfx950: v_ashr_pk_u8_i32, v_bitop3_b16 bitop3:0x96 op_sel:[1,0,0,1] (exclusive or)
     let t = Target::Gfx950;
-    assert_eq!(result(t, &[0xd266_0001, 0x040e_0500], [0x100, 0x7fff_0000, 4]), 0x1111_ff10);
-    assert_eq!(result(t, &[0xd233_4a01, 0xd40e_0500], [0xf0f0_0000, 0x00ff, 0x0f00]), 0xff0f_2222);
+    assert_eq!(
+        result(t, &[0xd266_0001, 0x040e_0500], [0x100, 0x7fff_0000, 4]),
+        0x1111_ff10
+    );
+    assert_eq!(
+        result(
+            t,
+            &[0xd233_4a01, 0xd40e_0500],
+            [0xf0f0_0000, 0x00ff, 0x0f00]
+        ),
+        0xff0f_2222
+    );
 }
 
 #[test]
@@ -283,11 +454,24 @@ fn sixteen_bit_halves_of_gfx11() {
     assert_eq!(result(t, &[0x7f02_3900], [0xaaaa_bbbb, 0, 0]), 0xbbbb_2222);
     assert_eq!(result(t, &[0x7e02_3980], [0xaaaa_bbbb, 0, 0]), 0x1111_aaaa);
     // v_add_nc_u16 v1.h, v0.h, v2.l
-    assert_eq!(result(t, &[0xd703_4801, 0x0002_0500], [0x0003_0000, 4, 0]), 0x0007_2222);
+    assert_eq!(
+        result(t, &[0xd703_4801, 0x0002_0500], [0x0003_0000, 4, 0]),
+        0x0007_2222
+    );
     // v_pk_add_u16 v1, v0, v2 op_sel:[1,0] op_sel_hi:[0,1]
-    assert_eq!(result(t, &[0xcc0a_4801, 0x1002_0500], [0x0001_0002, 0x0010_0020, 0]), 0x0012_0021);
+    assert_eq!(
+        result(
+            t,
+            &[0xcc0a_4801, 0x1002_0500],
+            [0x0001_0002, 0x0010_0020, 0]
+        ),
+        0x0012_0021
+    );
     // v_sat_pk4_i4_i8 v1.h, v0 (gfx1250)
-    assert_eq!(result(Target::Gfx1250, &[0x7f02_e700], [0x80_7f_03_fe, 0, 0]), 0x873e_2222);
+    assert_eq!(
+        result(Target::Gfx1250, &[0x7f02_e700], [0x80_7f_03_fe, 0, 0]),
+        0x873e_2222
+    );
     on_each(t, 32, |bench| {
         set(bench, 0, |_| 0xaaaa_bbbb);
         set(bench, 1, |_| 0x1111_2222);
@@ -302,7 +486,11 @@ fn sixteen_bit_halves_of_gfx11() {
         // v_cndmask_b16 v1.l, v0.l, -v0.h, s4
         bench.wave.s[4] = 0xff;
         bench.run(&[0xd65d_1001, 0x4012_0100]);
-        expect(bench, 1, |lane| if lane < 8 { 0x1111_a222 } else { 0x1111_bbbb });
+        expect(
+            bench,
+            1,
+            |lane| if lane < 8 { 0x1111_a222 } else { 0x1111_bbbb },
+        );
     });
 }
 
@@ -327,8 +515,16 @@ fn relative_moves_add_m0() {
         bench.wave.s[scalar::M0] = 6 << 16 | 11;
         bench.wave.set_exec(0xffff);
         bench.run(&[0x7e14_d114]);
-        expect(bench, 16, |lane| if lane < 16 { 3100 + lane } else { 1600 + lane });
-        expect(bench, 31, |lane| if lane < 16 { 1600 + lane } else { 3100 + lane });
+        expect(
+            bench,
+            16,
+            |lane| if lane < 16 { 3100 + lane } else { 1600 + lane },
+        );
+        expect(
+            bench,
+            31,
+            |lane| if lane < 16 { 1600 + lane } else { 3100 + lane },
+        );
     });
 }
 
@@ -338,21 +534,21 @@ fn indexing_mode_moves_registers() {
         for register in 0..64 {
             set(bench, register, |lane| register * 100 + lane);
         }
-        bench.wave.s[scalar::M0] = 10;
-        // Bit 0 src0, bit 3 destination.
-        bench.wave.decode_state = 0b0001 << 8;
+        // M0[7:0] is the index; M0[15:12] says for which operands: bit 0 src0, bit 1 src1, bit 3 destination.
+        bench.wave.decode_state = INDEXING;
+        bench.wave.s[scalar::M0] = 0b0001 << 12 | 10;
         // v_mov_b32 v1, v0
         bench.run(&[0x7e02_0300]);
         expect(bench, 1, |lane| 1000 + lane);
-        bench.wave.decode_state = 0b1000 << 8;
+        bench.wave.s[scalar::M0] = 0b1000 << 12 | 10;
         bench.run(&[0x7e02_0300]);
         expect(bench, 11, |lane| lane);
         // v_add_u32 v1, v0, v2 with the second source indexed
-        bench.wave.decode_state = 0b0010 << 8;
+        bench.wave.s[scalar::M0] = 0b0010 << 12 | 10;
         bench.run(&[0x6802_0500]);
         expect(bench, 1, |lane| 1200 + 2 * lane);
         // v_readlane_b32 s4, v0, 7
-        bench.wave.decode_state = 0b0001 << 8;
+        bench.wave.s[scalar::M0] = 0b0001 << 12 | 10;
         bench.run(&[0xd289_0004, 0x0001_0f00]);
         assert_eq!(bench.wave.s[4], 1007);
     });
@@ -384,7 +580,11 @@ fn permutes_within_rows() {
         }
         set(bench, 1, |_| 900);
         bench.run(&[0xd65c_0801, 0x0014_0900]);
-        expect(bench, 1, |lane| if lane == 8 { 900 } else { rotated(lane ^ 16) });
+        expect(
+            bench,
+            1,
+            |lane| if lane == 8 { 900 } else { rotated(lane ^ 16) },
+        );
         // v_permlane64_b32 does nothing in a wave of 32.
         set(bench, 1, |_| 900);
         bench.run(&[0x7e02_cf00]);
@@ -406,8 +606,20 @@ fn rows_change_places() {
         set(bench, 1, |lane| 900 + lane);
         // v_permlane32_swap_b32 v1, v0: lanes 32 and up of v1 against lanes 0 to 31 of v0
         bench.run(&[0x7e02_b500]);
-        expect(bench, 1, |lane| if lane < 32 { 900 + lane } else { 100 + lane - 32 });
-        expect(bench, 0, |lane| if lane < 32 { 900 + lane + 32 } else { 100 + lane });
+        expect(bench, 1, |lane| {
+            if lane < 32 {
+                900 + lane
+            } else {
+                100 + lane - 32
+            }
+        });
+        expect(bench, 0, |lane| {
+            if lane < 32 {
+                900 + lane + 32
+            } else {
+                100 + lane
+            }
+        });
         // Once more brings all back; v_permlane16_swap_b32_e64 v1, v0 bound_ctrl:1 with half the lanes disabled.
         bench.run(&[0x7e02_b500]);
         bench.wave.set_exec(0xffff);
@@ -422,7 +634,11 @@ fn rows_change_places() {
         // v_permlane16_swap_b32 v1, v0 reads disabled lanes
         bench.run(&[0x7e02_9300]);
         expect(bench, 1, |lane| 900 + lane);
-        expect(bench, 0, |lane| if lane < 16 { 916 + lane } else { 100 + lane });
+        expect(
+            bench,
+            0,
+            |lane| if lane < 16 { 916 + lane } else { 100 + lane },
+        );
     });
 }
 
@@ -436,7 +652,13 @@ fn permutes_within_groups() {
         let mut check = |word: u32, from: fn(u32) -> u32| {
             set(bench, 1, |_| 900);
             bench.run(&[word, 0x0014_0900]);
-            expect(bench, 1, |lane| if 0xffff_0fffu32 >> lane & 1 != 0 { 100 + from(lane) } else { 900 });
+            expect(bench, 1, |lane| {
+                if 0xffff_0fffu32 >> lane & 1 != 0 {
+                    100 + from(lane)
+                } else {
+                    900
+                }
+            });
         };
         check(0xd670_0001, |l| l & !7 | 3);
         check(0xd671_0001, |l| if l % 8 < 3 { l } else { l - 3 });
@@ -456,7 +678,9 @@ fn banks_extend_register_numbers() {
     on_each(Target::Gfx1250, 32, |bench| {
         for register in [0, 1, 2, 3] {
             for bank in 0..4 {
-                set(bench, 256 * bank + register, |_| 1000 * bank + 10 * register + 1);
+                set(bench, 256 * bank + register, |_| {
+                    1000 * bank + 10 * register + 1
+                });
             }
         }
         // Banks: src0 1, src1 2, src2 3, destination 0.
@@ -495,7 +719,13 @@ fn dual_halves_read_before_either_writes() {
         // v_dual_mov_b32 v0, v1 :: v_dual_add_nc_u32 v1, v0, v0
         bench.run(&[0xca20_0101, 0x0000_0100]);
         expect(bench, 0, |lane| lane);
-        expect(bench, 1, |lane| if lane < 24 { 200 + 2 * lane } else { 100 + lane });
+        expect(bench, 1, |lane| {
+            if lane < 24 {
+                200 + 2 * lane
+            } else {
+                100 + lane
+            }
+        });
     });
     // v_dual_mov_b32 v0, v1 :: v_dual_bitop2_b32 v1, v0, v2 bitop3:0x14 (exclusive or)
     on_each(Target::Gfx1250, 32, |bench| {
@@ -526,17 +756,21 @@ fn tables_of_sixteen_entries() {
         set(bench, 0, |_| (table >> 64) as u32);
         bench.run(&[0xd642_000c, 0x0412_0500]);
         let indices = 0x89ab_cdef_0123_4567u64;
-        let want = (0..16).fold(0u128, |r, i| r | u128::from(indices >> (4 * i) & 15) << (6 * i));
+        let want = (0..16).fold(0u128, |r, i| {
+            r | u128::from(indices >> (4 * i) & 15) << (6 * i)
+        });
         for n in 0..3 {
             expect(bench, 12 + n, |_| (want >> (32 * n)) as u32);
         }
         // v_perm_pk16_b8_u4 v[12:15], v[0:1], v[2:3], v[4:5]: entry n is 17 n
-        let table = (0..16u128).fold(0, |t, n| t | 17 * n << (8 * n));
+        let table = (0..16u128).fold(0, |t, n| t | (17 * n) << (8 * n));
         for (register, n) in [(2, 0), (3, 1), (0, 2), (1, 3)] {
             set(bench, register, |_| (table >> (32 * n)) as u32);
         }
         bench.run(&[0xd643_000c, 0x0412_0500]);
-        let want = (0..16).fold(0u128, |r, i| r | 17 * u128::from(indices >> (4 * i) & 15) << (8 * i));
+        let want = (0..16).fold(0u128, |r, i| {
+            r | (17 * u128::from(indices >> (4 * i) & 15)) << (8 * i)
+        });
         for n in 0..4 {
             expect(bench, 12 + n, |_| (want >> (32 * n)) as u32);
         }

@@ -65,6 +65,12 @@ pub trait Port {
     type Val<L: Lanes>: Copy;
     /// Its type, for modifiers.
     const KIND: Kind;
+    /// The value with subnormals of its float type replaced by zeros of their sign. Only the kinds of
+    /// [`Kind::flushes_in_kernel`] do so; the caller sees to the others.
+    #[inline(always)]
+    fn flush<L: Lanes>(value: Self::Val<L>) -> Self::Val<L> {
+        value
+    }
 }
 /// A source operand.
 pub trait Input: Port {
@@ -116,6 +122,20 @@ pub enum Kind {
     Mixed,
 }
 
+impl Kind {
+    /// Whether kernels flush subnormals of this kind themselves, as [`Args::aux`] says.
+    pub const fn flushes_in_kernel(self) -> bool {
+        matches!(self, Kind::F32 | Kind::PkF32)
+    }
+}
+
+/// f32 lanes with subnormals replaced by zeros of their sign.
+#[inline(always)]
+fn flush_f32<L: Lanes>(v: L::V) -> L::V {
+    let tiny = L::eq(L::and(v, L::splat(0x7f80_0000)), L::splat(0));
+    L::select(tiny, L::and(v, L::splat(0x8000_0000)), v)
+}
+
 macro_rules! word_port {
     ($($(#[$doc:meta])* $name:ident),*) => {$(
         $(#[$doc])*
@@ -124,6 +144,10 @@ macro_rules! word_port {
         impl Port for $name {
             type Val<L: Lanes> = L::V;
             const KIND: Kind = Kind::$name;
+            #[inline(always)]
+            fn flush<L: Lanes>(value: L::V) -> L::V {
+                if Self::KIND.flushes_in_kernel() { flush_f32::<L>(value) } else { value }
+            }
         }
         impl Input for $name {
             #[inline(always)]
@@ -200,6 +224,10 @@ pub enum PkF32 {}
 impl Port for PkF32 {
     type Val<L: Lanes> = (L::V, L::V);
     const KIND: Kind = Kind::PkF32;
+    #[inline(always)]
+    fn flush<L: Lanes>(value: (L::V, L::V)) -> (L::V, L::V) {
+        (flush_f32::<L>(value.0), flush_f32::<L>(value.1))
+    }
 }
 impl Input for PkF32 {
     #[inline(always)]
@@ -301,6 +329,8 @@ pub trait Inputs {
     type Vals<L: Lanes>: Copy;
     /// Their types in order, [`Kind::Mask`] among them.
     const KINDS: &'static [Kind];
+    /// Each source as [`Port::flush`] has it.
+    fn flush<L: Lanes>(values: Self::Vals<L>) -> Self::Vals<L>;
     /// Reads group `chunk` of every source.
     ///
     /// # Safety
@@ -308,10 +338,14 @@ pub trait Inputs {
     unsafe fn load<L: Lanes>(args: &Args, chunk: usize) -> Self::Vals<L>;
 }
 macro_rules! inputs {
-    ($($p:ident $slot:expr),*) => {
+    ($($p:ident $slot:tt),*) => {
         impl<$($p: Input),*> Inputs for ($($p,)*) {
             type Vals<L: Lanes> = ($($p::Val<L>,)*);
             const KINDS: &'static [Kind] = &[$($p::KIND),*];
+            #[inline(always)]
+            fn flush<L: Lanes>(values: Self::Vals<L>) -> Self::Vals<L> {
+                ($($p::flush::<L>(values.$slot),)*)
+            }
             #[inline(always)]
             unsafe fn load<L: Lanes>(args: &Args, chunk: usize) -> Self::Vals<L> {
                 // SAFETY: the caller's pointers reach this group.
@@ -323,6 +357,8 @@ macro_rules! inputs {
 impl Inputs for () {
     type Vals<L: Lanes> = ();
     const KINDS: &'static [Kind] = &[];
+    #[inline(always)]
+    fn flush<L: Lanes>(_: ()) {}
     #[inline(always)]
     unsafe fn load<L: Lanes>(_: &Args, _: usize) {}
 }
@@ -340,6 +376,8 @@ pub trait Outputs {
     const KIND: Kind;
     /// Whether there is a mask result.
     const GIVES_MASK: bool;
+    /// The register result as [`Port::flush`] has it.
+    fn flush<L: Lanes>(values: Self::Vals<L>) -> Self::Vals<L>;
     /// Writes group `chunk`; with `FULL`, all of its lanes.
     ///
     /// # Safety
@@ -351,6 +389,10 @@ impl<P: Output> Outputs for (P,) {
     const KIND: Kind = P::KIND;
     const GIVES_MASK: bool = matches!(P::KIND, Kind::Mask);
     #[inline(always)]
+    fn flush<L: Lanes>(value: P::Val<L>) -> P::Val<L> {
+        P::flush::<L>(value)
+    }
+    #[inline(always)]
     unsafe fn store<L: Lanes, const FULL: bool>(args: &mut Args, chunk: usize, value: P::Val<L>) {
         // SAFETY: the caller's pointers reach this group.
         unsafe { P::store::<L, FULL>(args, chunk, value) }
@@ -360,6 +402,10 @@ impl<P: Output> Outputs for (P, Mask) {
     type Vals<L: Lanes> = (P::Val<L>, L::M);
     const KIND: Kind = P::KIND;
     const GIVES_MASK: bool = true;
+    #[inline(always)]
+    fn flush<L: Lanes>(values: Self::Vals<L>) -> Self::Vals<L> {
+        (P::flush::<L>(values.0), values.1)
+    }
     #[inline(always)]
     unsafe fn store<L: Lanes, const FULL: bool>(args: &mut Args, chunk: usize, values: Self::Vals<L>) {
         // SAFETY: the caller's pointers reach this group.
@@ -398,6 +444,26 @@ impl Aux {
     /// The clamp modifier.
     pub const CLAMP: u32 = 1 << 11;
 
+    /// The bit of FP_DENORM that allows subnormal f32 sources.
+    pub const F32_SOURCES: u32 = 1 << 4;
+    /// The bit of FP_DENORM that allows subnormal f32 results.
+    pub const F32_RESULTS: u32 = 1 << 5;
+
+    /// Whether FP_DENORM flushes subnormal f32 sources.
+    #[inline(always)]
+    pub fn flushes_f32_sources(self) -> bool {
+        self.0 & Self::F32_SOURCES == 0
+    }
+    /// Whether FP_DENORM flushes subnormal f32 results.
+    #[inline(always)]
+    pub fn flushes_f32_results(self) -> bool {
+        self.0 & Self::F32_RESULTS == 0
+    }
+    /// Either of them.
+    #[inline(always)]
+    pub fn flushes_f32(self) -> bool {
+        self.0 & (Self::F32_SOURCES | Self::F32_RESULTS) != Self::F32_SOURCES | Self::F32_RESULTS
+    }
     /// MODE bits 7:0: FP_ROUND and FP_DENORM.
     #[inline(always)]
     pub fn float_mode(self) -> u32 {
@@ -447,13 +513,31 @@ unsafe fn put<L: Lanes, const FULL: bool>(row: *mut u32, exec: u64, chunk: usize
 }
 
 #[inline(always)]
-unsafe fn group<L: Lanes, O: Op, const FULL: bool>(args: &mut Args, chunk: usize) {
+unsafe fn group<L: Lanes, O: Op, const FULL: bool, const FLUSH: bool>(args: &mut Args, chunk: usize) {
     // SAFETY: the caller's pointers reach this group.
     unsafe {
-        let inputs = O::In::load::<L>(args, chunk);
-        let outputs = O::eval::<L>(args.aux, inputs);
+        let mut inputs = O::In::load::<L>(args, chunk);
+        if FLUSH && args.aux.flushes_f32_sources() {
+            inputs = O::In::flush::<L>(inputs);
+        }
+        let mut outputs = O::eval::<L>(args.aux, inputs);
+        if FLUSH && args.aux.flushes_f32_results() {
+            outputs = O::Out::flush::<L>(outputs);
+        }
         O::Out::store::<L, FULL>(args, chunk, outputs);
     }
+}
+
+/// Whether an operation has sources or results whose subnormals its kernels flush.
+const fn may_flush<O: Op>() -> bool {
+    let mut found = <O::Out as Outputs>::KIND.flushes_in_kernel();
+    let kinds = <O::In as Inputs>::KINDS;
+    let mut i = 0;
+    while i < kinds.len() {
+        found |= kinds[i].flushes_in_kernel();
+        i += 1;
+    }
+    found
 }
 
 #[inline(always)]
@@ -461,13 +545,17 @@ unsafe fn drive<L: Lanes, O: Op>(args: &mut Args) {
     args.mask_out = 0;
     // SAFETY: the caller's pointers reach `chunks` groups.
     unsafe {
-        if args.chunks == 4 && args.exec == u64::MAX {
+        if const { may_flush::<O>() } && args.aux.flushes_f32() {
+            for chunk in 0..args.chunks as usize {
+                group::<L, O, false, true>(args, chunk);
+            }
+        } else if args.chunks == 4 && args.exec == u64::MAX {
             for chunk in 0..4 {
-                group::<L, O, true>(args, chunk);
+                group::<L, O, true, false>(args, chunk);
             }
         } else {
             for chunk in 0..args.chunks as usize {
-                group::<L, O, false>(args, chunk);
+                group::<L, O, false, false>(args, chunk);
             }
         }
     }
@@ -478,8 +566,14 @@ unsafe fn modal<O: Op>(args: &mut Args) {
     for chunk in 0..args.chunks as usize {
         // SAFETY: the caller's pointers reach `chunks` groups.
         unsafe {
-            let inputs = O::In::load::<Scalar>(args, chunk);
-            let outputs = O::eval_modal::<Scalar>(args.aux, inputs);
+            let mut inputs = O::In::load::<Scalar>(args, chunk);
+            if args.aux.flushes_f32_sources() {
+                inputs = O::In::flush::<Scalar>(inputs);
+            }
+            let mut outputs = O::eval_modal::<Scalar>(args.aux, inputs);
+            if args.aux.flushes_f32_results() {
+                outputs = O::Out::flush::<Scalar>(outputs);
+            }
             O::Out::store::<Scalar, false>(args, chunk, outputs);
         }
     }

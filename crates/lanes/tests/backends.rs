@@ -86,7 +86,7 @@ fn run(
         chunks: 4,
         keep: 0,
         dst_shift: 0,
-        aux: Aux(0),
+        aux: Aux(0xf0),
     };
     // SAFETY: the rows have 64 words and the back end is one that the host supports.
     unsafe { set.get(backend)(&mut args) };

@@ -15,7 +15,6 @@ use crate::wave::{Cx, INDEXING, Waiting, mode};
 
 /// What a register number means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
 enum Register {
     Mode,
     /// STATUS of gfx9 to gfx11, with SCC.
@@ -81,8 +80,8 @@ fn register(target: Target, number: u32) -> Option<Register> {
     shared.or(own)
 }
 
-/// Lowers `s_getreg` and `s_setreg`. `imm` is the register's number, `imm2` what it means; `mask` holds
-/// the offset and the mask of the field.
+/// Lowers `s_getreg` and `s_setreg`. `imm` is the register's number, `imm2` says whether the VGPR banks of
+/// gfx1250 come from the immediate; `mask` holds the offset and the mask of the field.
 pub fn lower(inst: &Inst, pc: u64, lowering: &Lowering) -> Option<Record> {
     let handler: Handler = match inst.op() {
         Op::s_getreg_b32 => get,
@@ -102,7 +101,8 @@ pub fn lower(inst: &Inst, pc: u64, lowering: &Lowering) -> Option<Record> {
     let mask = u32::MAX >> (32 - size);
     record.mask = Operand::Const(u64::from(mask) | u64::from(offset) << 32);
     record.imm = i64::from(number);
-    record.imm2 = register as i64;
+    let immediate = inst.format() == Format::SOPK_LIT && lowering.target == Target::Gfx1250;
+    record.imm2 = i64::from(immediate);
     Some(record)
 }
 
@@ -173,7 +173,14 @@ fn set_mode(cx: &mut Cx<'_, '_>, record: &Record, mask: u32, value: u32) -> Flow
     let bits = mode_bits(target);
     cx.wave.mode = cx.wave.mode & !bits | new & bits;
     if target == Target::Gfx1250 {
-        cx.wave.decode_state = cx.wave.decode_state & !0xff | banks_from_mode(new);
+        // The hardware takes the banks from bits 19:12 of an immediate whatever the field's mask is, and
+        // compilers rely on it (LLVM, AMDGPULowerVGPREncoding: "clobbers VGPR MSB bits[12:19]").
+        let banks = if record.imm2 != 0 {
+            cx.get32(record.src[0])
+        } else {
+            new
+        };
+        cx.wave.decode_state = cx.wave.decode_state & !0xff | banks_from_mode(banks);
     }
     if target.is_cdna() {
         cx.wave.decode_state &= !INDEXING;
@@ -221,15 +228,15 @@ fn read(cx: &Cx<'_, '_>, register: Register, number: usize) -> u32 {
         // shader engine 15:13, workgroup 19:16.
         Register::HwId => {
             let linear = group.linear as u32;
-            wave.index / 4
+            (wave.index / 4)
                 | (wave.index & 3) << 4
                 | (linear & 7) << 8
-                | (linear >> 3 & 3) << 13
+                | ((linear >> 3) & 3) << 13
                 | (linear & 0xf) << 16
         }
         // RDNA4 manual 3.4.9: wave 4:0, SIMD 9:8, WGP 13:10.
         Register::HwId1 => {
-            wave.index / 4 | (wave.index & 3) << 8 | (group.linear as u32 & 0xf) << 10
+            (wave.index / 4) | (wave.index & 3) << 8 | (group.linear as u32 & 0xf) << 10
         }
         // RDNA4 manual 3.4.9: micro engine 9:8 (1 is compute), workgroup 20:16.
         Register::HwId2 => 1 << 8 | (group.linear as u32 & 0x1f) << 16,

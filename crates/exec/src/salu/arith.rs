@@ -41,11 +41,11 @@ pub fn handler(op: Op) -> Option<Handler> {
         },
         Op::s_mul_i32 | Op::s_mulk_i32 => |cx, r| binary(cx, r, u32::wrapping_mul),
         Op::s_mul_hi_u32 => {
-            |cx, r| binary(cx, r, |a, b| (u64::from(a) * u64::from(b) >> 32) as u32)
+            |cx, r| binary(cx, r, |a, b| ((u64::from(a) * u64::from(b)) >> 32) as u32)
         }
         Op::s_mul_hi_i32 => |cx, r| {
             binary(cx, r, |a, b| {
-                (i64::from(a as i32) * i64::from(b as i32) >> 32) as u32
+                ((i64::from(a as i32) * i64::from(b as i32)) >> 32) as u32
             })
         },
         Op::s_add_nc_u64 => |cx, r| binary64(cx, r, u64::wrapping_add),

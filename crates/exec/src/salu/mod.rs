@@ -93,10 +93,9 @@ fn source(inst: &Inst, name: Name, lowering: &Lowering) -> Option<Operand> {
         inst.op(),
         Op::s_ashr_i64 | Op::s_bfe_i64 | Op::s_flbit_i32_i64 | Op::s_cls_i32_i64
     );
-    if signed && name == Name::src0 && inst.len() == 8 {
-        if let Some(Coded::Literal(k)) = inst.operand(name) {
-            return Some(Operand::Const(k as u32 as i32 as i64 as u64));
-        }
+    let short_literal = name == Name::src0 && inst.len() == 8;
+    if let (true, Some(Coded::Literal(k))) = (signed && short_literal, inst.operand(name)) {
+        return Some(Operand::Const(k as u32 as i32 as i64 as u64));
     }
     if let (Some(code @ 240..=248), true) = (inst.field(name), reads_f16(inst.op())) {
         // The table types these sources as 32-bit integers, for which the code would be an f32.

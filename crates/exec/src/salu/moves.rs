@@ -80,12 +80,15 @@ fn m0(cx: &Cx<'_, '_>) -> u32 {
 fn place(operand: Operand, offset: u32, words: usize, gfx9: bool) -> Option<usize> {
     let n = operand.scalar()?;
     let at = n.checked_add(offset as usize)?;
-    let range = match n {
-        ..scalar::VCC if gfx9 => 0..102,
-        ..scalar::TTMP => 0..scalar::TTMP,
-        ..scalar::NULL => scalar::TTMP..scalar::NULL,
+    let sgprs = if gfx9 { 0..102 } else { 0..scalar::TTMP };
+    let ttmps = scalar::TTMP..scalar::NULL;
+    let range = if sgprs.contains(&n) {
+        sgprs
+    } else if ttmps.contains(&n) {
+        ttmps
+    } else {
         // Any other register, as it is.
-        _ => n..n + words,
+        n..n + words
     };
     (range.contains(&at) && at + words <= range.end).then_some(at)
 }

@@ -127,11 +127,11 @@ fn place(cx: &mut Cx<'_, '_>, record: &Record, buffer: bool) -> Result<Option<u6
 
 /// Host address of `bytes` writable bytes, aligned to their size.
 fn locate(cx: &mut Cx<'_, '_>, address: u64, bytes: u64) -> Result<*mut u8, FaultKind> {
-    if address % bytes != 0 {
+    if !address.is_multiple_of(bytes) {
         return Err(FaultKind::Misaligned);
     }
     let host = cx.unit.memory.locate(address, bytes, true)?;
-    if host.addr() as u64 % bytes == 0 {
+    if (host.addr() as u64).is_multiple_of(bytes) {
         Ok(host)
     } else {
         Err(FaultKind::Misaligned)

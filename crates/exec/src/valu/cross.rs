@@ -28,13 +28,27 @@ pub fn lower(inst: &Inst, pc: u64, lowering: &Lowering) -> Option<Record> {
         Op::v_permlane64_b32 => permlane64,
         Op::v_permlane16_swap_b32 => |cx, r| permlane_swap(cx, r, 16),
         Op::v_permlane32_swap_b32 => |cx, r| permlane_swap(cx, r, 32),
-        Op::v_permlane_bcast_b32 => |cx, r| within_groups(cx, r, |lane, by, width| lane & !(width - 1) | by & (width - 1)),
+        Op::v_permlane_bcast_b32 => |cx, r| {
+            within_groups(cx, r, |lane, by, width| {
+                lane & !(width - 1) | by & (width - 1)
+            })
+        },
         Op::v_permlane_up_b32 => |cx, r| {
-            within_groups(cx, r, |lane, by, width| if lane & (width - 1) < by { lane } else { lane - by })
+            within_groups(cx, r, |lane, by, width| {
+                if lane & (width - 1) < by {
+                    lane
+                } else {
+                    lane - by
+                }
+            })
         },
         Op::v_permlane_down_b32 => |cx, r| {
             within_groups(cx, r, |lane, by, width| {
-                if u64::from(lane & (width - 1)) + u64::from(by) < u64::from(width) { lane + by } else { lane }
+                if u64::from(lane & (width - 1)) + u64::from(by) < u64::from(width) {
+                    lane + by
+                } else {
+                    lane
+                }
             })
         },
         Op::v_permlane_xor_b32 => permlane_xor,
@@ -59,7 +73,8 @@ pub fn lower(inst: &Inst, pc: u64, lowering: &Lowering) -> Option<Record> {
         }
     }
     let bit = |name, bit: u32| inst.field(name).is_some_and(|f| f >> bit & 1 != 0);
-    let always_fetches = lowering.target == Target::Gfx1250 && inst.op() == Op::v_permlane16_swap_b32;
+    let always_fetches =
+        lowering.target == Target::Gfx1250 && inst.op() == Op::v_permlane16_swap_b32;
     if always_fetches || bit(Name::fi, 0) || bit(Name::src0_modifiers, 2) {
         record.imm2 |= FETCH_INACTIVE;
     }
@@ -134,13 +149,27 @@ pub(super) fn row_of(cx: &Cx<'_, '_>, operand: Operand) -> [u32; 64] {
 }
 
 /// Gives each active lane of register `to` the value of lane `from(lane)` in `row`, as FI and BOUND_CTRL say.
-fn gather(cx: &mut Cx<'_, '_>, record: &Record, to: Operand, row: &[u32; 64], from: impl Fn(u32) -> u32) {
+fn gather(
+    cx: &mut Cx<'_, '_>,
+    record: &Record,
+    to: Operand,
+    row: &[u32; 64],
+    from: impl Fn(u32) -> u32,
+) {
     let Operand::Vector(r) = to else { return };
     let exec = cx.wave.exec();
-    let readable = if record.imm2 & FETCH_INACTIVE != 0 { u64::MAX } else { exec };
+    let readable = if record.imm2 & FETCH_INACTIVE != 0 {
+        u64::MAX
+    } else {
+        exec
+    };
     let lanes = cx.wave.lanes;
     let dst = cx.wave.v.write(u32::from(r), &mut cx.unit.pool);
-    for (lane, word) in dst.iter_mut().enumerate().filter(|(lane, _)| exec >> lane & 1 != 0) {
+    for (lane, word) in dst
+        .iter_mut()
+        .enumerate()
+        .filter(|(lane, _)| exec >> lane & 1 != 0)
+    {
         let source = from(lane as u32) % lanes;
         if readable >> source & 1 != 0 {
             *word = row[source as usize];
@@ -164,7 +193,9 @@ fn permlane16(cx: &mut Cx<'_, '_>, record: &Record, other: u32) -> Flow {
 fn permlane16_var(cx: &mut Cx<'_, '_>, record: &Record, other: u32) -> Flow {
     let row = row_of(cx, record.src[0]);
     let select = row_of(cx, record.src[1]);
-    gather(cx, record, record.dst, &row, |lane| (lane & !15) ^ other | select[lane as usize] & 15);
+    gather(cx, record, record.dst, &row, |lane| {
+        (lane & !15) ^ other | select[lane as usize] & 15
+    });
     Flow::Next
 }
 
@@ -179,7 +210,13 @@ fn permlane64(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
 pub(super) fn merge(cx: &mut Cx<'_, '_>, to: Operand, value: impl Fn(u32) -> u32) {
     let Operand::Vector(r) = to else { return };
     let exec = cx.wave.exec();
-    for (lane, word) in cx.wave.v.write(u32::from(r), &mut cx.unit.pool).iter_mut().enumerate() {
+    for (lane, word) in cx
+        .wave
+        .v
+        .write(u32::from(r), &mut cx.unit.pool)
+        .iter_mut()
+        .enumerate()
+    {
         if exec >> lane & 1 != 0 {
             *word = value(lane as u32);
         }
@@ -208,11 +245,19 @@ fn permlane_swap(cx: &mut Cx<'_, '_>, record: &Record, size: u32) -> Flow {
     };
     merge(cx, record.dst, |lane| {
         let old = dst[lane as usize];
-        if lane & size != 0 { result(lane, old, mixed[lane as usize]) } else { old }
+        if lane & size != 0 {
+            result(lane, old, mixed[lane as usize])
+        } else {
+            old
+        }
     });
     merge(cx, record.src[0], |lane| {
         let old = source[lane as usize];
-        if lane & size == 0 { result(lane, old, dst[((lane ^ size) & 63) as usize]) } else { old }
+        if lane & size == 0 {
+            result(lane, old, dst[((lane ^ size) & 63) as usize])
+        } else {
+            old
+        }
     });
     Flow::Next
 }
@@ -223,7 +268,9 @@ fn within_groups(cx: &mut Cx<'_, '_>, record: &Record, from: fn(u32, u32, u32) -
     let by = cx.get32(record.src[1]);
     let width = group_width(cx, record);
     let row = row_of(cx, record.src[0]);
-    merge(cx, record.dst, |lane| row[from(lane, by, width) as usize & 63]);
+    merge(cx, record.dst, |lane| {
+        row[from(lane, by, width) as usize & 63]
+    });
     Flow::Next
 }
 
@@ -264,9 +311,13 @@ fn swap_halves(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
     let (to, from) = (shift(0), shift(1));
     let (a, b) = (row_of(cx, record.src[0]), row_of(cx, record.dst));
     let put = |word: u32, at: u32, half: u32| word & !(0xffff << at) | (half & 0xffff) << at;
-    merge(cx, record.dst, |lane| put(b[lane as usize], to, a[lane as usize] >> from));
+    merge(cx, record.dst, |lane| {
+        put(b[lane as usize], to, a[lane as usize] >> from)
+    });
     // Source and destination may be halves of one register: it is read anew.
     let a = row_of(cx, record.src[0]);
-    merge(cx, record.src[0], |lane| put(a[lane as usize], from, b[lane as usize] >> to));
+    merge(cx, record.src[0], |lane| {
+        put(a[lane as usize], from, b[lane as usize] >> to)
+    });
     Flow::Next
 }

@@ -19,8 +19,12 @@ struct Pair {
 fn single(op: Op) -> Option<Op> {
     let name = op.name();
     match name {
-        "v_dual_dot2acc_f32_f16" => Op::from_name("v_dot2acc_f32_f16").or(Op::from_name("v_dot2c_f32_f16")),
-        "v_dual_dot2acc_f32_bf16" => Op::from_name("v_dot2acc_f32_bf16").or(Op::from_name("v_dot2c_f32_bf16")),
+        "v_dual_dot2acc_f32_f16" => {
+            Op::from_name("v_dot2acc_f32_f16").or(Op::from_name("v_dot2c_f32_f16"))
+        }
+        "v_dual_dot2acc_f32_bf16" => {
+            Op::from_name("v_dot2acc_f32_bf16").or(Op::from_name("v_dot2c_f32_bf16"))
+        }
         // The table of three inputs, the third being zero.
         "v_dual_bitop2_b32" => Some(Op::v_bitop3_b32),
         _ => Op::from_name(&name.replacen("v_dual_", "v_", 1)),
@@ -65,24 +69,37 @@ pub fn lower(inst: &Inst, pc: u64, lowering: &Lowering) -> Option<Record> {
     // Without a register that one writes and the other reads, they run one after the other.
     let (y_reads_x, x_reads_y) = (reads(&y, &x), reads(&x, &y));
     let halves = if y_reads_x { [y, x] } else { [x, y] };
-    record.detail = Some(Box::new(Pair { halves, crossed: y_reads_x && x_reads_y }));
+    record.detail = Some(Box::new(Pair {
+        halves,
+        crossed: y_reads_x && x_reads_y,
+    }));
     Some(record)
 }
 
 fn words(kind: Kind) -> u32 {
-    if matches!(kind, Kind::B64 | Kind::F64) { 2 } else { 1 }
+    if matches!(kind, Kind::B64 | Kind::F64) {
+        2
+    } else {
+        1
+    }
 }
 
 /// Whether a half reads a register that the other one writes.
 fn reads(reader: &Record, writer: &Record) -> bool {
-    let (Some(read), Some(written), Some(to)) = (&reader.valu, &writer.valu, writer.dst.vector()) else {
+    let (Some(read), Some(written), Some(to)) = (&reader.valu, &writer.valu, writer.dst.vector())
+    else {
         return false;
     };
     let end = to + words(written.out);
-    read.inputs.iter().zip(reader.src).any(|(kind, operand)| match (kind, operand) {
-        (Some(kind), Operand::Vector(r)) => u32::from(r) < end && to < u32::from(r) + words(*kind),
-        _ => false,
-    })
+    read.inputs
+        .iter()
+        .zip(reader.src)
+        .any(|(kind, operand)| match (kind, operand) {
+            (Some(kind), Operand::Vector(r)) => {
+                u32::from(r) < end && to < u32::from(r) + words(*kind)
+            }
+            _ => false,
+        })
 }
 
 fn half(inst: &Inst, pc: u64, lowering: &Lowering, op: Op, names: &Names) -> Option<Record> {
@@ -103,10 +120,18 @@ fn half(inst: &Inst, pc: u64, lowering: &Lowering, op: Op, names: &Names) -> Opt
         let number = slot as u8;
         let modifiers = Some(names.sources[slot].1);
         *source = match coded[slot] {
-            Some(coded) => Some(Source { coded, modifiers, number, role: number }),
-            None if slot == 2 && inst.row().operand(names.tied).is_some() => {
-                Some(Source { coded: inst.operand(names.to)?, modifiers: None, number, role: 3 })
-            }
+            Some(coded) => Some(Source {
+                coded,
+                modifiers,
+                number,
+                role: number,
+            }),
+            None if slot == 2 && inst.row().operand(names.tied).is_some() => Some(Source {
+                coded: inst.operand(names.to)?,
+                modifiers: None,
+                number,
+                role: 3,
+            }),
             None => None,
         };
     }
@@ -115,7 +140,13 @@ fn half(inst: &Inst, pc: u64, lowering: &Lowering, op: Op, names: &Names) -> Opt
 }
 
 fn run(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
-    let Some(Pair { halves: [first, second], crossed }) = record.detail.as_ref().and_then(|d| d.downcast_ref::<Pair>())
+    let Some(Pair {
+        halves: [first, second],
+        crossed,
+    }) = record
+        .detail
+        .as_ref()
+        .and_then(|d| d.downcast_ref::<Pair>())
     else {
         return Flow::Next;
     };
@@ -129,7 +160,10 @@ fn run(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
     let row = |cx: &Cx<'_, '_>, n: u32| super::cross::row_of(cx, Operand::Vector((to + n) as u16));
     let put = |cx: &mut Cx<'_, '_>, n: u32, row: &[u32; 64]| {
         let lanes = cx.wave.lanes as usize;
-        cx.wave.v.write(to + n, &mut cx.unit.pool).copy_from_slice(&row[..lanes]);
+        cx.wave
+            .v
+            .write(to + n, &mut cx.unit.pool)
+            .copy_from_slice(&row[..lanes]);
     };
     let old = [row(cx, 0), row(cx, count - 1)];
     let _ = (first.run)(cx, first);

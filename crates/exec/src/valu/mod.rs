@@ -14,8 +14,8 @@ use rocjitsu_isa::{Format, Implicit, Inst, Name, Op, Operand as Coded};
 use rocjitsu_lanes::kernel::{Aux, Kernel, KernelSet, Kind};
 
 use crate::lower::Lowering;
-use crate::record::{Class, Fast, FastSource, Operand, Record, Step};
-use crate::registers::VectorRegisters;
+use crate::record::{Class, ConstRow, Fast, Operand, Record, Step};
+use crate::registers::{self, VectorRegisters};
 use crate::target::TargetFacts;
 use crate::wave::scalar;
 use ops::float_facts;
@@ -300,7 +300,10 @@ fn assemble(
     record.aux = Aux(aux);
     flushing(&mut details, lowering);
     // The last step of a division keeps subnormal sources whatever MODE says (V_DIV_FMAS_F32).
-    details.flush_in &= !matches!(inst.op(), Op::v_div_fmas_f32 | Op::v_div_fmas_f64);
+    if matches!(inst.op(), Op::v_div_fmas_f32 | Op::v_div_fmas_f64) {
+        details.flush_in = false;
+        record.aux.0 |= Aux::F32_SOURCES;
+    }
     // Manuals, "Output modifiers": ignored in IEEE mode and where subnormal results are kept; gfx12 applies them
     // always (and flushes).
     if target.generation() < 12 && (lowering.state.ieee() || !details.flush_out) {
@@ -308,7 +311,7 @@ fn assemble(
     }
     details.finish = details.clamp
         || (details.omod != 0 && float_out)
-        || details.flush_out
+        || (details.flush_out && !details.out.flushes_in_kernel())
         || details.sdwa.as_ref().is_some_and(|s| s.selects_result());
     details.prepare = details.flush_in
         || details.dpp.is_some()
@@ -323,9 +326,10 @@ fn assemble(
     }
     record.kernel = kernel;
     let plain = !details.prepare && !details.finish && !details.to_exec && record.imm == 0;
-    if plain && let Some((fast, step)) = fast_operands(&record, &details, slot, lowering.lanes()) {
+    if plain && let Some((fast, step, constants)) = fast_operands(&record, &details, slot, lowering.lanes()) {
         record.fast = fast;
         record.step = step;
+        record.constants = constants;
     }
     record.valu = Some(Box::new(details));
     Some(record)
@@ -350,17 +354,25 @@ fn flushing(details: &mut Details, lowering: &Lowering) {
         _ => None,
     };
     // FP_DENORM: bit 0 allows subnormal sources, bit 1 subnormal results.
-    details.flush_in = details.inputs.iter().flatten().any(|&k| bits(k).is_some_and(|b| b & 1 == 0));
+    let outside = |&&k: &&Kind| !k.flushes_in_kernel();
+    details.flush_in =
+        details.inputs.iter().flatten().filter(outside).any(|&k| bits(k).is_some_and(|b| b & 1 == 0));
     details.flush_out = bits(details.out).is_some_and(|b| b & 2 == 0);
 }
 
 /// The operands of an operation without modifiers for the run loop, unless one of them has to be computed.
-fn fast_operands(record: &Record, details: &Details, count: usize, lanes: u32) -> Option<(Fast, Step)> {
+fn fast_operands(
+    record: &Record,
+    details: &Details,
+    count: usize,
+    lanes: u32,
+) -> Option<(Fast, Step, Vec<Box<ConstRow>>)> {
     let narrow = |k: Kind| {
         matches!(k, Kind::B32 | Kind::F32 | Kind::PkB16 | Kind::PkF16 | Kind::PkBf16 | Kind::Mixed)
     };
     let wide = |k: Kind| matches!(k, Kind::B64 | Kind::F64);
-    let mut fast = Fast { count: count as u8, mask_out: Fast::NO_MASK, ..Fast::default() };
+    let mut fast = Fast { mask_out: Fast::NO_MASK, ..Fast::default() };
+    let mut constants = Vec::new();
     let mut any_wide = false;
     for (slot, &operand) in record.src[..count].iter().enumerate() {
         let kind = details.inputs[slot]?;
@@ -368,16 +380,27 @@ fn fast_operands(record: &Record, details: &Details, count: usize, lanes: u32) -
             return None;
         }
         any_wide |= wide(kind);
-        let part = |high: bool| match operand {
-            Operand::Vector(r) => {
-                Some(FastSource::Vector(VectorRegisters::slot(lanes, u32::from(r) + u32::from(high))))
+        let mut part = |high: bool| match operand {
+            Operand::Vector(r) => Some(registers::Source::register(lanes, u32::from(r) + u32::from(high))),
+            Operand::Scalar(n) => {
+                let row = 2 * slot + usize::from(high);
+                let spread = fast.spread.get_mut(usize::from(fast.scalars))?;
+                *spread = (row as u8, n + u8::from(high));
+                fast.scalars += 1;
+                Some(registers::Source::shared(row))
             }
-            Operand::Scalar(n) => Some(FastSource::Scalar(n + u8::from(high))),
-            Operand::Const(k) => Some(FastSource::Const(if high { (k >> 32) as u32 } else { k as u32 })),
+            Operand::Const(k) => {
+                let row = Box::new(ConstRow([if high { (k >> 32) as u32 } else { k as u32 }; 16]));
+                let source = registers::Source::row(&row.0);
+                constants.push(row);
+                Some(source)
+            }
             Operand::Special(_) | Operand::None => None,
         };
         fast.src[slot] = part(false)?;
-        fast.hi[slot] = part(wide(kind))?;
+        if wide(kind) {
+            fast.hi[slot] = part(true)?;
+        }
     }
     if details.out != Kind::Mask {
         if !narrow(details.out) && !wide(details.out) {
@@ -400,5 +423,5 @@ fn fast_operands(record: &Record, details: &Details, count: usize, lanes: u32) -
         (false, true) => Step::FastMask,
         (false, false) => Step::Fast,
     };
-    Some((fast, step))
+    Some((fast, step, constants))
 }

@@ -35,13 +35,23 @@ impl SourceMods {
 }
 
 /// Reads the modifiers of a source.
-pub(super) fn source(inst: &Inst, source: &super::Source, kind: Kind, operand: &Operand) -> SourceMods {
+pub(super) fn source(
+    inst: &Inst,
+    source: &super::Source,
+    kind: Kind,
+    operand: &Operand,
+) -> SourceMods {
     let field = source.modifiers.and_then(|name| inst.field(name));
     let bits = field.unwrap_or(0);
     let packed = matches!(kind, Kind::PkB16 | Kind::PkF16 | Kind::PkBf16);
-    let is_packed_format =
-        matches!(inst.format(), Format::VOP3P | Format::VOP3P_DPP16 | Format::VOP3P_DPP8);
-    let mut mods = SourceMods { packed, ..SourceMods::default() };
+    let is_packed_format = matches!(
+        inst.format(),
+        Format::VOP3P | Format::VOP3P_DPP16 | Format::VOP3P_DPP8
+    );
+    let mut mods = SourceMods {
+        packed,
+        ..SourceMods::default()
+    };
     match kind {
         // The operation itself applies them.
         Kind::Mixed => return mods,
@@ -58,7 +68,10 @@ pub(super) fn source(inst: &Inst, source: &super::Source, kind: Kind, operand: &
         mods.high_from_low = bits & 8 == 0;
         return mods;
     }
-    let float = matches!(kind, Kind::F32 | Kind::F64 | Kind::F16 | Kind::Bf16 | Kind::PkF16 | Kind::PkBf16);
+    let float = matches!(
+        kind,
+        Kind::F32 | Kind::F64 | Kind::F16 | Kind::Bf16 | Kind::PkF16 | Kind::PkBf16
+    );
     if float || moves_floats(inst.op(), source.number) {
         mods.neg = bits & 1 != 0;
         // In a packed instruction the bit negates a high half, which this source does not have.
@@ -82,7 +95,10 @@ pub(super) fn takes_high_half(inst: &Inst, source: &super::Source, kind: Kind) -
     }
     match source.modifiers.and_then(|name| inst.field(name)) {
         Some(bits) => bits & 4 != 0,
-        None => source.modifiers.is_some() && inst.field(Name::op_sel).unwrap_or(0) >> source.number & 1 != 0,
+        None => {
+            source.modifiers.is_some()
+                && inst.field(Name::op_sel).unwrap_or(0) >> source.number & 1 != 0
+        }
     }
 }
 
@@ -126,7 +142,13 @@ pub enum DppPattern {
 /// no FI bit behave as with FI = 0.
 pub fn dpp(inst: &Inst, lanes: u32) -> Option<Dpp> {
     let (pattern, row_mask, bank_mask, bound_ctrl, fetch_inactive) = match inst.field(Name::dpp8) {
-        Some(selectors) => (DppPattern::Dpp8(selectors), 0xf, 0xf, true, inst.field(Name::fi) == Some(0xea)),
+        Some(selectors) => (
+            DppPattern::Dpp8(selectors),
+            0xf,
+            0xf,
+            true,
+            inst.field(Name::fi) == Some(0xea),
+        ),
         None => (
             DppPattern::Ctrl(inst.field(Name::dpp_ctrl)? as u16),
             inst.field(Name::row_mask).unwrap_or(0xf),
@@ -135,7 +157,13 @@ pub fn dpp(inst: &Inst, lanes: u32) -> Option<Dpp> {
             inst.field(Name::fi).unwrap_or(0) != 0,
         ),
     };
-    let mut dpp = Dpp { from: [0; 64], in_range: 0, written: 0, bound_ctrl, fetch_inactive };
+    let mut dpp = Dpp {
+        from: [0; 64],
+        in_range: 0,
+        written: 0,
+        bound_ctrl,
+        fetch_inactive,
+    };
     for lane in 0..lanes {
         if let Some(from) = pattern.source_lane(lane, lanes).filter(|&l| l < lanes) {
             dpp.from[lane as usize] = from as u8;
@@ -149,14 +177,27 @@ pub fn dpp(inst: &Inst, lanes: u32) -> Option<Dpp> {
 impl Dpp {
     /// Moves lanes, in place. Returns the lanes that may be written.
     pub fn permute(&self, row: &mut [u32], exec: u64) -> u64 {
-        let old: [u32; 64] = std::array::from_fn(|lane| row.get(lane).copied().unwrap_or(0));
-        let mut active = 0;
-        for (lane, from) in self.from.iter().enumerate() {
-            active |= (exec >> (from & 63) & 1) << lane;
+        let mut old = [0; 64];
+        old[..row.len().min(64)].copy_from_slice(&row[..row.len().min(64)]);
+        for (word, from) in row.iter_mut().zip(self.from) {
+            *word = old[usize::from(from & 63)];
         }
-        let valid = self.in_range & if self.fetch_inactive { u64::MAX } else { active };
-        for (lane, word) in row.iter_mut().enumerate() {
-            *word = if valid >> lane & 1 != 0 { old[usize::from(self.from[lane]) & 63] } else { 0 };
+        let mut valid = self.in_range;
+        let every_lane = u64::MAX >> (64 - row.len().clamp(1, 64));
+        if !self.fetch_inactive && exec & every_lane != every_lane {
+            let active = |from: &u8| exec >> (from & 63) & 1;
+            valid &= self
+                .from
+                .iter()
+                .enumerate()
+                .fold(0, |all, (lane, from)| all | active(from) << lane);
+        }
+        if valid & every_lane != every_lane {
+            for (lane, word) in row.iter_mut().enumerate() {
+                if valid >> lane & 1 == 0 {
+                    *word = 0;
+                }
+            }
         }
         self.written & if self.bound_ctrl { u64::MAX } else { valid }
     }
@@ -170,7 +211,9 @@ impl DppPattern {
         let at = lane & 15;
         let in_row = |l: i32| (0..16).contains(&l).then(|| row + l as u32);
         let ctrl = match *self {
-            DppPattern::Dpp8(selectors) => return Some(lane & !7 | selectors >> (3 * (lane & 7)) & 7),
+            DppPattern::Dpp8(selectors) => {
+                return Some(lane & !7 | selectors >> (3 * (lane & 7)) & 7);
+            }
             DppPattern::Ctrl(ctrl) => u32::from(ctrl),
         };
         let n = ctrl & 15;
@@ -227,7 +270,9 @@ impl Sdwa {
 pub fn sdwa(inst: &Inst) -> Option<Sdwa> {
     let sel0 = inst.field(Name::src0_sel)?;
     let sext = |name| {
-        inst.row().operand(name).is_some_and(|o| o.ty.kind == rocjitsu_isa::Kind::IntMods)
+        inst.row()
+            .operand(name)
+            .is_some_and(|o| o.ty.kind == rocjitsu_isa::Kind::IntMods)
             && inst.field(name).unwrap_or(0) != 0
     };
     Some(Sdwa {
@@ -246,5 +291,9 @@ pub fn select_part(word: u32, sel: u8, sext: bool) -> u32 {
         _ => return word,
     };
     let part = word >> shift & ((1 << bits) - 1);
-    if sext { ((part << (32 - bits)) as i32 >> (32 - bits)) as u32 } else { part }
+    if sext {
+        ((part << (32 - bits)) as i32 >> (32 - bits)) as u32
+    } else {
+        part
+    }
 }

@@ -50,7 +50,8 @@ fn put(cx: &mut Cx<'_, '_>, operand: Operand, n: u32, row: &[u32; 64]) {
 fn pk_mov(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
     let half = |cx: &Cx<'_, '_>, slot: usize| {
         let operand = record.src[slot];
-        let high = record.imm2 >> slot & 1 != 0 && matches!(operand, Operand::Vector(_) | Operand::Scalar(_));
+        let high = record.imm2 >> slot & 1 != 0
+            && matches!(operand, Operand::Vector(_) | Operand::Scalar(_));
         word(cx, operand, u32::from(high))
     };
     let (low, high) = (half(cx, 0), half(cx, 1));
@@ -68,7 +69,11 @@ fn mqsad_u32(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
         std::array::from_fn(|lane| {
             let data = u64::from(lo[lane]) | u64::from(hi[lane]) << 32;
             let sum = msad_u8((data >> (8 * i)) as u32, reference[lane]);
-            if record.imm != 0 { sum.saturating_add(addend[lane]) } else { sum.wrapping_add(addend[lane]) }
+            if record.imm != 0 {
+                sum.saturating_add(addend[lane])
+            } else {
+                sum.wrapping_add(addend[lane])
+            }
         })
     });
     for (i, row) in results.iter().enumerate() {

@@ -85,7 +85,7 @@ impl Asm {
     ) -> Vec<u8> {
         let width = if self.0.generation() >= 12 { 24 } else { 21 };
         let offset = u64::from(offset as u32) & ((1 << width) - 1);
-        let fields = u64::from(base / 2 | data << 6) | offset << 32 | u64::from(soffset) << 57;
+        let fields = u64::from((base / 2) | data << 6) | offset << 32 | u64::from(soffset) << 57;
         (self.bits(mnemonic, part) | fields).to_le_bytes().to_vec()
     }
 }

@@ -149,7 +149,9 @@ pub(super) fn d_slot(op: &MatrixOp, block: usize, row: usize, column: usize) -> 
             let rows = 64 / blocks / op.n;
             let groups = op.m / (height * rows);
             let item = row % height + height * (row / (height * rows) + groups * (block / blocks));
-            let lane = column + op.n * (row / height % rows + rows * (block % blocks));
+            // For 4x4x4 f64 the formula of the manual exchanges row and block here; this is what
+            // AMD's matrix instruction calculator says.
+            let lane = column + op.n * (block % blocks + blocks * (row / height % rows));
             Slot { lane, item }
         }
         Family::Rdna3 => {

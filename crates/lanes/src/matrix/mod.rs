@@ -155,7 +155,8 @@ impl Prepared {
         }
         unpack::check(&self.op, &self.registers, operands, d.len())?;
         #[cfg(target_arch = "x86_64")]
-        if let Some(recipe) = &self.vector
+        if backend != Backend::Scalar
+            && let Some(recipe) = &self.vector
             && recipe.execute(&self.op, &self.registers, backend, operands, d)
         {
             return Ok(());

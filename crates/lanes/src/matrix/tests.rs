@@ -1,4 +1,5 @@
 //! Tests of the matrix instructions: names, reference vectors, equality of the back ends.
 
+mod backends;
 mod names;
 mod vectors;

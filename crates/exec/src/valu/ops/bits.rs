@@ -82,13 +82,19 @@ fn align<L: Lanes>(a: L::V, b: L::V, n: L::V) -> L::V {
 
 #[inline(always)]
 fn sum(x: Aux, a: u32, b: u32) -> u32 {
-    if x.clamp() { a.saturating_add(b) } else { a.wrapping_add(b) }
+    if x.clamp() {
+        a.saturating_add(b)
+    } else {
+        a.wrapping_add(b)
+    }
 }
 
 /// Sum of the absolute differences of four bytes.
 #[inline(always)]
 pub(super) fn sad_u8(a: u32, b: u32) -> u32 {
-    (0..4).map(|i| (a >> (8 * i) & 0xff).abs_diff(b >> (8 * i) & 0xff)).sum()
+    (0..4)
+        .map(|i| (a >> (8 * i) & 0xff).abs_diff(b >> (8 * i) & 0xff))
+        .sum()
 }
 
 /// As [`sad_u8`], without the bytes where the reference `b` is zero.
@@ -97,7 +103,11 @@ pub(crate) fn msad_u8(a: u32, b: u32) -> u32 {
     (0..4)
         .map(|i| {
             let reference = b >> (8 * i) & 0xff;
-            if reference == 0 { 0 } else { (a >> (8 * i) & 0xff).abs_diff(reference) }
+            if reference == 0 {
+                0
+            } else {
+                (a >> (8 * i) & 0xff).abs_diff(reference)
+            }
         })
         .sum()
 }
@@ -109,7 +119,11 @@ fn quad<L: Lanes>(x: Aux, a: L::W, b: L::V, c: L::W, f: impl Fn(u32, u32) -> u32
     L::w_map3(a, b, c, |a, b, c| {
         (0..4).fold(0, |packed, i| {
             let sum = f((a >> (8 * i)) as u32, b as u32) + (c >> (16 * i) & 0xffff) as u32;
-            let sum = if x.clamp() { sum.min(0xffff) } else { sum & 0xffff };
+            let sum = if x.clamp() {
+                sum.min(0xffff)
+            } else {
+                sum & 0xffff
+            };
             packed | u64::from(sum) << (16 * i)
         })
     })

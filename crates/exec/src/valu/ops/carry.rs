@@ -44,5 +44,12 @@ fn subtract<L: Lanes>(x: Aux, a: L::V, b: L::V, borrow: L::M) -> (L::V, L::M) {
 /// The clamp modifier replaces a result that overflows by `limit`.
 #[inline(always)]
 fn saturate<L: Lanes>(x: Aux, value: L::V, overflow: L::M, limit: u32) -> (L::V, L::M) {
-    (if x.clamp() { L::select(overflow, L::splat(limit), value) } else { value }, overflow)
+    (
+        if x.clamp() {
+            L::select(overflow, L::splat(limit), value)
+        } else {
+            value
+        },
+        overflow,
+    )
 }

@@ -152,7 +152,13 @@ fn differ_f64<L: Lanes>(a: L::W, b: L::W) -> L::M {
 /// 3 -normal, 4 -denormal, 5 -0, 6 +0, 7 +denormal, 8 +normal, 9 +infinity.
 #[inline(always)]
 fn class(negative: bool, exponent: u32, most: u32, fraction: bool, quiet: bool) -> u32 {
-    let kind = if exponent == most { 3 } else if exponent != 0 { 2 } else { u32::from(fraction) };
+    let kind = if exponent == most {
+        3
+    } else if exponent != 0 {
+        2
+    } else {
+        u32::from(fraction)
+    };
     if kind == 3 && fraction {
         1 << u32::from(quiet)
     } else if negative {
@@ -163,14 +169,32 @@ fn class(negative: bool, exponent: u32, most: u32, fraction: bool, quiet: bool) 
 }
 
 fn class_f32(a: u32) -> u32 {
-    class(a >> 31 != 0, a >> 23 & 0xff, 0xff, a & 0x7f_ffff != 0, a >> 22 & 1 != 0)
+    class(
+        a >> 31 != 0,
+        a >> 23 & 0xff,
+        0xff,
+        a & 0x7f_ffff != 0,
+        a >> 22 & 1 != 0,
+    )
 }
 
 fn class_f16(a: u32) -> u32 {
-    class(a >> 15 & 1 != 0, a >> 10 & 0x1f, 0x1f, a & 0x3ff != 0, a >> 9 & 1 != 0)
+    class(
+        a >> 15 & 1 != 0,
+        a >> 10 & 0x1f,
+        0x1f,
+        a & 0x3ff != 0,
+        a >> 9 & 1 != 0,
+    )
 }
 
 fn class_f64(a: u64) -> u32 {
     let exponent = (a >> 52) as u32 & 0x7ff;
-    class(a >> 63 != 0, exponent, 0x7ff, a << 12 != 0, a >> 51 & 1 != 0)
+    class(
+        a >> 63 != 0,
+        exponent,
+        0x7ff,
+        a << 12 != 0,
+        a >> 51 & 1 != 0,
+    )
 }

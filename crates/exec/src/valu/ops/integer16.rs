@@ -106,14 +106,21 @@ pub(super) fn low<L: Lanes>(a: L::V) -> L::V {
 /// An exact unsigned result, cut or saturated.
 #[inline(always)]
 fn unsigned<L: Lanes>(x: Aux, exact: L::V) -> L::V {
-    if x.clamp() { L::min_u(exact, L::splat(0xffff)) } else { low::<L>(exact) }
+    if x.clamp() {
+        L::min_u(exact, L::splat(0xffff))
+    } else {
+        low::<L>(exact)
+    }
 }
 
 /// An exact signed result, cut or saturated.
 #[inline(always)]
 fn signed<L: Lanes>(x: Aux, exact: L::V) -> L::V {
     let exact = if x.clamp() {
-        L::max_i(L::min_i(exact, L::splat(0x7fff)), L::splat(-0x8000i32 as u32))
+        L::max_i(
+            L::min_i(exact, L::splat(0x7fff)),
+            L::splat(-0x8000i32 as u32),
+        )
     } else {
         exact
     };
@@ -122,5 +129,9 @@ fn signed<L: Lanes>(x: Aux, exact: L::V) -> L::V {
 
 #[inline(always)]
 fn sub_u<L: Lanes>(x: Aux, a: L::V, b: L::V) -> L::V {
-    if x.clamp() { L::sub(L::max_u(a, b), b) } else { low::<L>(L::sub(a, b)) }
+    if x.clamp() {
+        L::sub(L::max_u(a, b), b)
+    } else {
+        low::<L>(L::sub(a, b))
+    }
 }

@@ -84,13 +84,21 @@ pub(super) fn not<L: Lanes>(a: L::V) -> L::V {
 #[inline(always)]
 fn add_u<L: Lanes>(x: Aux, a: L::V, b: L::V) -> L::V {
     let sum = L::add(a, b);
-    if x.clamp() { L::select(L::lt_u(sum, a), L::splat(u32::MAX), sum) } else { sum }
+    if x.clamp() {
+        L::select(L::lt_u(sum, a), L::splat(u32::MAX), sum)
+    } else {
+        sum
+    }
 }
 
 #[inline(always)]
 fn sub_u<L: Lanes>(x: Aux, a: L::V, b: L::V) -> L::V {
     // The greater of a and b less b is the difference or zero.
-    if x.clamp() { L::sub(L::max_u(a, b), b) } else { L::sub(a, b) }
+    if x.clamp() {
+        L::sub(L::max_u(a, b), b)
+    } else {
+        L::sub(a, b)
+    }
 }
 
 /// Any function of three bits, bitwise: `table` has its value for `a b c` at bit `4a + 2b + c`.
@@ -98,7 +106,13 @@ fn sub_u<L: Lanes>(x: Aux, a: L::V, b: L::V) -> L::V {
 pub(super) fn bitop3<L: Lanes>(table: u32, a: L::V, b: L::V, c: L::V) -> L::V {
     let mut result = L::splat(0);
     for term in (0..8).filter(|term| table >> term & 1 != 0) {
-        let part = |value, bit: u32| if term >> bit & 1 != 0 { value } else { not::<L>(value) };
+        let part = |value, bit: u32| {
+            if term >> bit & 1 != 0 {
+                value
+            } else {
+                not::<L>(value)
+            }
+        };
         result = L::or(result, L::and(L::and(part(a, 2), part(b, 1)), part(c, 0)));
     }
     result

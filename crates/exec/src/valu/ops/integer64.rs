@@ -50,7 +50,9 @@ ops! {
 #[inline(always)]
 fn product_i<L: Lanes>(a: L::V, b: L::V) -> L::W {
     let wide = |v| L::widen(v, |v| v as i32 as i64 as u64);
-    L::w_map2(wide(a), wide(b), |a, b| (i64::from(a as i32) * i64::from(b as i32)) as u64)
+    L::w_map2(wide(a), wide(b), |a, b| {
+        (i64::from(a as i32) * i64::from(b as i32)) as u64
+    })
 }
 
 #[inline(always)]
@@ -68,5 +70,12 @@ fn mad_u<L: Lanes>(x: Aux, a: L::V, b: L::V, c: L::W) -> (L::W, L::M) {
     let below = L::m_and(L::eq(sum_hi, hi), L::lt_u(sum_lo, lo));
     let carry = L::m_or(L::lt_u(sum_hi, hi), below);
     let most = L::join(L::splat(u32::MAX), L::splat(u32::MAX));
-    (if x.clamp() { L::w_select(carry, most, sum) } else { sum }, carry)
+    (
+        if x.clamp() {
+            L::w_select(carry, most, sum)
+        } else {
+            sum
+        },
+        carry,
+    )
 }

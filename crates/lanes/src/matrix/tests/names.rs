@@ -11,7 +11,7 @@ pub(super) fn data(name: &str) -> std::path::PathBuf {
 }
 
 /// Matrix instructions of a target: mnemonic and widths of the operands in bits.
-fn table(target: &str) -> BTreeSet<(String, Vec<(String, String)>)> {
+pub(super) fn table(target: &str) -> BTreeSet<(String, Vec<(String, String)>)> {
     let file = std::fs::File::open(data(&format!("isa/isa.{target}.json.gz"))).unwrap();
     let mut text = String::new();
     flate2::read::GzDecoder::new(file).read_to_string(&mut text).unwrap();

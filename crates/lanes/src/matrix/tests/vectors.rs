@@ -65,8 +65,12 @@ fn all_vectors_on_every_backend() {
         };
         let need = op.registers();
         let (sa, sb) = (layout::a_split(&op), layout::b_split(&op));
-        for first in (0..tiles).step_by(op.blocks) {
-            let tile = |block: usize| (first + block) % tiles;
+        // Blocks of different tiles, then all blocks of one tile: a special value in one block
+        // sends the others to the scalar reference.
+        let mixed = (0..tiles).step_by(op.blocks).map(|first| (first, 1));
+        let alike = (0..if op.blocks > 1 { tiles } else { 0 }).map(|first| (first, 0));
+        for (first, step) in mixed.chain(alike) {
+            let tile = |block: usize| (first + step * block) % tiles;
             let mut a = vec![[0; 64]; need.a];
             let mut b = vec![[0; 64]; need.b];
             let mut c = vec![[0; 64]; need.c];
@@ -89,6 +93,9 @@ fn all_vectors_on_every_backend() {
                 }
             }
             for backend in Backend::ALL.into_iter().filter(|backend| backend.is_supported()) {
+                if step == 0 && backend == Backend::Scalar {
+                    continue;
+                }
                 let mut d = vec![[0; 64]; need.d];
                 let (a, b, c) = (rows(&a), rows(&b), rows(&c));
                 execute(&op, backend, &Operands::dense(&a, &b, COperand::Rows(&c)), &mut d).unwrap();

@@ -10,7 +10,11 @@ macro_rules! vector_kernels {
         use super::super::COperand;
         use super::super::op::Element;
         use super::scratch::{MAX_K, Panel, STRIDE, Scratch};
-        use super::{Fused, Job, Plan, Range, Unpack};
+        /// Magnitudes of E2M1.
+        const FP4: [f32; 8] = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0];
+
+        use super::super::formats::NAN64;
+        use super::{Fused, Job, Plan, Range, Scales, Unpack};
 
         /// Decodes an operand into its panel.
         ///
@@ -70,7 +74,64 @@ macro_rules! vector_kernels {
                             out
                         });
                     }
+                    Element::Fp4 => each(what, rows, out, |x| {
+                        let mut out = [v::zero(); 8];
+                        for (item, out) in out.iter_mut().enumerate() {
+                            let x = v::sar_each(x, v::splat_i(4 * item as i32));
+                            let sign = v::shl::<28>(v::and(x, v::splat_i(8)));
+                            *out = v::float(v::or(v::bits(v::lookup8(&FP4, x)), sign));
+                        }
+                        out
+                    }),
+                    Element::Fp6 | Element::Bf6 => {
+                        let (up, power) = if element == Element::Fp6 { (20, 126) } else { (21, 124) };
+                        let power = v::splat(f32::from_bits((power + 127) << 23));
+                        let up = v::splat_i(up);
+                        sixes(what, rows, out, |x| {
+                            let magnitude = v::shl_each(v::and(x, v::splat_i(0x1f)), up);
+                            let value = v::bits(v::mul(v::float(magnitude), power));
+                            v::float(v::or(value, v::shl::<26>(v::and(x, v::splat_i(0x20)))))
+                        });
+                    }
                     _ => {}
+                }
+            }
+        }
+
+        /// As `each` for elements of six bits: 32 of them in six registers, in chunks of 32.
+        ///
+        /// # Safety
+        /// As for `unpack`.
+        #[inline]
+        #[target_feature(enable = $features)]
+        unsafe fn sixes(what: &Unpack, rows: &[&[u32]], out: &mut Panel<f32>, decode: impl Fn(v::I) -> v::F) {
+            let Unpack { split, lanes, interleave, first: column, .. } = *what;
+            assert!(column + lanes <= STRIDE && split.chunk == 32 && lanes.is_power_of_two());
+            let out = out.as_mut_ptr().cast::<f32>();
+            for (pass, rows) in rows.chunks_exact(6).enumerate() {
+                for lane in (0..split.groups * lanes / v::LANES).map(|i| i * v::LANES) {
+                    assert!(rows.iter().all(|row| row.len() >= lane + v::LANES));
+                    let (group, within) = (lane / lanes, lane % lanes);
+                    let first = (pass * split.groups + split.order(group)) * 32;
+                    assert!(first + 32 <= MAX_K);
+                    for item in 0..32 {
+                        let (word, shift) = (item * 6 / 32, item * 6 % 32);
+                        // SAFETY: the assertions above; as in `each` for the stores.
+                        unsafe {
+                            let get = |word: usize| v::bits(v::load(rows[word].as_ptr().add(lane).cast()));
+                            let mut x = v::sar_each(get(word), v::splat_i(shift as i32));
+                            if shift > 26 {
+                                let low = v::and(x, v::splat_i((1 << (32 - shift)) - 1));
+                                x = v::or(low, v::shl_each(get(word + 1), v::splat_i(32 - shift as i32)));
+                            }
+                            let to = out.add((first + item) * STRIDE);
+                            if interleave {
+                                v::store_interleaved(to.add(within / 32 * 32 + within % 32 / 2), decode(x));
+                            } else {
+                                v::store(to.add(column + within), decode(x));
+                            }
+                        }
+                    }
                 }
             }
         }
@@ -87,7 +148,8 @@ macro_rules! vector_kernels {
             out: &mut Panel<f32>,
             decode: impl Fn(v::I) -> [v::F; ITEMS],
         ) {
-            let Unpack { split, lanes, interleave, .. } = *what;
+            let Unpack { split, lanes, first, interleave, .. } = *what;
+            assert!(first + lanes <= STRIDE);
             let KSplit { chunk, groups, .. } = split;
             let (chunk_log, lanes_log) = (chunk.trailing_zeros(), lanes.trailing_zeros());
             let total = groups << lanes_log;
@@ -110,7 +172,7 @@ macro_rules! vector_kernels {
                             if interleave {
                                 v::store_interleaved(to.add(within / 32 * 32 + within % 32 / 2), value);
                             } else {
-                                v::store(to.add(within), value);
+                                v::store(to.add(first + within), value);
                             }
                         }
                     }
@@ -297,7 +359,7 @@ macro_rules! vector_kernels {
             lane: usize,
         ) -> (*const f32, *const f32) {
             let a = if QUAD { job.a + lane } else { job.a + first };
-            assert!(a + ROWS.max(if QUAD { v::LANES } else { 0 }) <= STRIDE);
+            assert!(a + if QUAD { v::LANES } else { ROWS } <= STRIDE);
             assert!(job.b + lane + v::LANES <= STRIDE);
             (scratch.a[0][a..].as_ptr(), scratch.b[0][job.b + lane..].as_ptr())
         }
@@ -483,13 +545,29 @@ macro_rules! vector_kernels {
             }
         }
 
+        /// Whether an accumulator other than zero is smaller than `least`.
+        ///
+        /// # Safety
+        /// The host must support the features.
+        #[target_feature(enable = $features)]
+        pub(super) unsafe fn has_smaller(d: &[u32], least: f32) -> bool {
+            let mut low = v::splat_i(-1);
+            for words in d.chunks_exact(v::LANES) {
+                // SAFETY: `words` has LANES words.
+                let x = v::bits(unsafe { v::load(words.as_ptr().cast()) });
+                // Zero wraps to the largest number.
+                low = v::min_u(low, v::add_i(v::and(x, v::splat_i(i32::MAX)), v::splat_i(-1)));
+            }
+            lanes_of(v::float(low)).iter().any(|x| x.to_bits() < least.to_bits() - 1)
+        }
+
         /// Turns zeros of D into +0.
         ///
         /// # Safety
         /// The host must support the features.
         #[target_feature(enable = $features)]
-        pub(super) unsafe fn clear_signs_of_zeros(d: &mut [u32]) {
-            for words in d.chunks_exact_mut(v::LANES) {
+        pub(super) unsafe fn clear_signs_of_zeros(d: &mut [u32], wave: usize) {
+            for words in d.chunks_exact_mut(64).flat_map(|row| row[..wave].chunks_exact_mut(v::LANES)) {
                 // SAFETY: `words` has LANES words.
                 unsafe {
                     let x = v::load(words.as_ptr().cast());
@@ -716,6 +794,192 @@ macro_rules! vector_kernels {
                 0
             };
             (result, lost)
+        }
+
+        /// RDNA3's steps of two products, where f64 holds every sum exactly.
+        ///
+        /// # Safety
+        /// The host must support the features.
+        #[target_feature(enable = $features)]
+        pub(super) unsafe fn dot2(scratch: &Scratch, length: usize, plan: &Plan, d: &mut [u32]) {
+            assert!(length <= MAX_K && length % 2 == 0 && plan.fits(d.len()));
+            for job in &plan.jobs[..plan.count] {
+                for first in (0..4).map(|i| i * 4) {
+                    for lane in (0..16 / v::LANES).map(|i| i * v::LANES) {
+                        let (a, b) = sources::<4, false>(scratch, job, first, lane);
+                        let mut sums = [v::zero(); 4];
+                        for (row, sum) in sums.iter_mut().enumerate() {
+                            let at = job.d + lane + plan.rows[first + row];
+                            // SAFETY: `fits` checked that LANES words follow `at`.
+                            *sum = unsafe { v::load(d.as_ptr().add(at).cast()) };
+                        }
+                        for k in (0..length / 2).map(|i| i * 2) {
+                            // SAFETY: k + 1 is a row of the panels, `sources` checked the columns.
+                            unsafe {
+                                let (a0, a1) = (a.add(k * STRIDE), a.add((k + 1) * STRIDE));
+                                let b0 = v::widen(v::load(b.add(k * STRIDE)));
+                                let b1 = v::widen(v::load(b.add((k + 1) * STRIDE)));
+                                for (row, sum) in sums.iter_mut().enumerate() {
+                                    let a0 = v::splat_d(f64::from(*a0.add(row)));
+                                    let a1 = v::splat_d(f64::from(*a1.add(row)));
+                                    let (low, high) = v::widen(*sum);
+                                    let low = v::fma_d(a1, b1.0, v::fma_d(a0, b0.0, low));
+                                    let high = v::fma_d(a1, b1.1, v::fma_d(a0, b0.1, high));
+                                    *sum = v::narrow(low, high);
+                                }
+                            }
+                        }
+                        for (row, sum) in sums.into_iter().enumerate() {
+                            let at = job.d + lane + plan.rows[first + row];
+                            // SAFETY: `fits` checked that LANES words follow `at`.
+                            unsafe { v::store(d.as_mut_ptr().add(at).cast(), sum) };
+                        }
+                    }
+                }
+            }
+        }
+
+        /// Block-scaled sums: per block an exact dot product, in f32 if `single` says that it
+        /// holds it, else in f64; times the scale factors, added to the accumulator with one
+        /// rounding.
+        ///
+        /// # Safety
+        /// The host must support the features.
+        #[target_feature(enable = $features)]
+        pub(super) unsafe fn scaled(scratch: &Scratch, length: usize, plan: &Plan, d: &mut [u32], scales: &Scales, single: bool) {
+            assert!(length <= MAX_K && length % scales.block == 0 && plan.fits(d.len()));
+            // B of one block and strip as f64, if needed.
+            let mut wide = [[0f64; v::LANES]; 32];
+            for job in &plan.jobs[..plan.count] {
+                for (group, k) in (0..length / scales.block).map(|i| (i, i * scales.block)) {
+                    for lane in (0..16 / v::LANES).map(|i| i * v::LANES) {
+                        let (a, b) = sources::<16, false>(scratch, job, 0, lane);
+                        // SAFETY: k is a row of the panels.
+                        let (a, b) = unsafe { (a.add(k * STRIDE), b.add(k * STRIDE)) };
+                        if !single {
+                            for (i, wide) in wide[..scales.block].iter_mut().enumerate() {
+                                // SAFETY: k + i is a row of the panels, `wide` has LANES doubles.
+                                unsafe {
+                                    let (low, high) = v::widen(v::load(b.add(i * STRIDE)));
+                                    v::store_d(wide.as_mut_ptr(), low);
+                                    v::store_d(wide.as_mut_ptr().add(v::LANES / 2), high);
+                                }
+                            }
+                        }
+                        let columns = scales.b[group][job.b + lane..][..v::LANES].as_ptr();
+                        // SAFETY: `columns` has LANES doubles.
+                        let columns = unsafe { (v::load_d(columns), v::load_d(columns.add(v::LANES / 2))) };
+                        for first in (0..4).map(|i| i * 4) {
+                            // SAFETY: `a` points to 16 rows in `block` panel rows.
+                            let dots = unsafe {
+                                if single {
+                                    dots_single(a.add(first), b, scales.block)
+                                } else {
+                                    dots_double(a.add(first), &wide[..scales.block])
+                                }
+                            };
+                            for (row, (low, high)) in dots.into_iter().enumerate() {
+                                let at = job.d + lane + plan.rows[first + row];
+                                let scale = v::splat_d(scales.a[group][job.a + first + row]);
+                                // SAFETY: `fits` checked that LANES words follow `at`.
+                                unsafe {
+                                    let p = d.as_mut_ptr().add(at).cast();
+                                    let old = v::widen(v::load(p));
+                                    let low = v::mul_d(low, v::mul_d(scale, columns.0));
+                                    let high = v::mul_d(high, v::mul_d(scale, columns.1));
+                                    let sum = v::narrow(v::add_odd(old.0, low), v::add_odd(old.1, high));
+                                    v::store(p, v::canonical(sum));
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+
+        /// Dot products of four rows in f32.
+        ///
+        /// # Safety
+        /// `a` and `b` must point into `count` panel rows, with 4 and LANES columns.
+        #[inline]
+        #[target_feature(enable = $features)]
+        unsafe fn dots_single(a: *const f32, b: *const f32, count: usize) -> [(v::D, v::D); 4] {
+            let mut sums = [v::zero(); 4];
+            for k in 0..count {
+                // SAFETY: by the contract of this function.
+                unsafe {
+                    let b = v::load(b.add(k * STRIDE));
+                    for (row, sum) in sums.iter_mut().enumerate() {
+                        *sum = v::fma(v::splat(*a.add(k * STRIDE + row)), b, *sum);
+                    }
+                }
+            }
+            [v::widen(sums[0]), v::widen(sums[1]), v::widen(sums[2]), v::widen(sums[3])]
+        }
+
+        /// Dot products of four rows in f64.
+        ///
+        /// # Safety
+        /// `a` must point into as many panel rows as `b` has, with 4 columns.
+        #[inline]
+        #[target_feature(enable = $features)]
+        unsafe fn dots_double(a: *const f32, b: &[[f64; v::LANES]]) -> [(v::D, v::D); 4] {
+            let zero = v::splat_d(0.0);
+            let mut sums = [(zero, zero); 4];
+            for (k, b) in b.iter().enumerate() {
+                // SAFETY: by the contract of this function; `b` has LANES doubles.
+                unsafe {
+                    let (low, high) = (v::load_d(b.as_ptr()), v::load_d(b.as_ptr().add(v::LANES / 2)));
+                    for (row, sum) in sums.iter_mut().enumerate() {
+                        let a = v::splat_d(f64::from(*a.add(k * STRIDE + row)));
+                        *sum = (v::fma_d(a, low, sum.0), v::fma_d(a, high, sum.1));
+                    }
+                }
+            }
+            sums
+        }
+
+        /// f64 products: 16x16x4, or four blocks of 4x4x4. `signs` flips A, B and C.
+        ///
+        /// # Safety
+        /// The host must support the features.
+        #[target_feature(enable = $features)]
+        pub(super) unsafe fn double(a: &[&[u32]], b: &[&[u32]], d: &mut [[u32; 64]], blocks: usize, signs: [u64; 3]) {
+            let join = |rows: &[&[u32]], sign: u64| {
+                let mut out = [[0f64; 16]; 4];
+                for (lane, out) in out.as_flattened_mut().iter_mut().enumerate() {
+                    let bits = u64::from(rows[0][lane]) | u64::from(rows[1][lane]) << 32;
+                    *out = f64::from_bits(bits ^ sign);
+                }
+                out
+            };
+            let (a, b) = (join(a, signs[0]), join(b, signs[1]));
+            for (item, pair) in d.chunks_exact_mut(2).enumerate() {
+                let [low, high] = pair else { continue };
+                for quarter in 0..4 {
+                    let lanes = 16 * quarter..16 * quarter + 16;
+                    let (low, high) = (&mut low[lanes.clone()], &mut high[lanes]);
+                    let mut sums = [0f64; 16];
+                    for ((sum, low), high) in sums.iter_mut().zip(&*low).zip(&*high) {
+                        let bits = u64::from(*low) | u64::from(*high) << 32;
+                        *sum = f64::from_bits(bits ^ signs[2]);
+                    }
+                    for (a, b) in a.iter().zip(&b) {
+                        // One row for all columns, or row `quarter` of four blocks.
+                        let mut row = [a[(4 * item + quarter) % 16]; 16];
+                        if blocks == 4 {
+                            row = std::array::from_fn(|lane| a[lane / 4 * 4 + quarter]);
+                        }
+                        for lane in 0..16 {
+                            sums[lane] = row[lane].mul_add(b[lane], sums[lane]);
+                        }
+                    }
+                    for ((sum, low), high) in sums.iter().zip(low).zip(high) {
+                        let bits = if sum.is_nan() { NAN64 } else { sum.to_bits() };
+                        (*low, *high) = (bits as u32, (bits >> 32) as u32);
+                    }
+                }
+            }
         }
     };
 }

@@ -11,6 +11,7 @@ use std::cell::RefCell;
 use super::layout::{self, KSplit, Registers};
 use super::op::{Element, Family, Kind, MatrixOp};
 use super::scalar::{Algorithm, algorithm};
+use super::unpack::scale_byte;
 use super::{COperand, Operands, formats};
 use crate::backend::Backend;
 use scratch::Scratch;
@@ -74,9 +75,52 @@ struct Unpack {
     limit: f32,
     /// Integers are signed.
     signed: bool,
+    /// Column of the panel where the first lane goes.
+    first: usize,
     /// Rows of 32-row blocks go in the order of the accumulator registers: first those whose
     /// bit 2 is clear, in ascending order, then the others.
     interleave: bool,
+}
+
+/// Scale factors of a scaled instruction, as f64, by block of K.
+#[derive(Clone, Copy, Debug)]
+struct Scales {
+    /// Elements along K that share a factor.
+    block: usize,
+    /// For each row of A's panel.
+    a: [[f64; 32]; 8],
+    /// For each column of B's panel.
+    b: [[f64; 32]; 8],
+}
+
+impl Scales {
+    fn new(op: &MatrixOp, block: usize, operands: &Operands<'_>) -> Scales {
+        let mut scales = Scales { block, a: [[1.0; 32]; 8], b: [[1.0; 32]; 8] };
+        if op.kind != Kind::Scaled {
+            return scales;
+        }
+        let value = |format, byte| match formats::decode_scale(format, byte) {
+            Some((significand, exponent)) => significand as f64 * 2f64.powi(exponent),
+            None => f64::NAN,
+        };
+        for group in 0..op.k / block {
+            for at in 0..op.m.min(32) {
+                // A's panel has the rows of MFMA interleaved, see `Unpack`.
+                let quad = at / 4;
+                let row = match op.family.is_mfma() && op.m == 32 {
+                    true => (quad % 4 * 2 + quad / 4) * 4 + at % 4,
+                    false => at,
+                };
+                let byte = scale_byte(op, operands.scale_a, op.m, row, group, op.mods.scale_sel_a);
+                scales.a[group][at] = value(op.mods.scale_fmt_a, byte);
+            }
+            for column in 0..op.n.min(32) {
+                let byte = scale_byte(op, operands.scale_b, op.n, column, group, op.mods.scale_sel_b);
+                scales.b[group][column] = value(op.mods.scale_fmt_b, byte);
+            }
+        }
+        scales
+    }
 }
 
 /// What the floats of an operand span, as bits of positive f32.
@@ -131,6 +175,40 @@ impl Range {
             None => {}
         }
         unit > -100 && top < 100 && top - unit <= 24
+    }
+
+    /// Whether every sum of up to `k` products fits `bits` significant bits.
+    fn fits(a: Range, b: Range, k: usize, bits: i32) -> bool {
+        const NORMAL: std::ops::Range<u32> = 0x0080_0000..0x7f80_0000;
+        if a.top == 0 || b.top == 0 {
+            return a.top < NORMAL.end && b.top < NORMAL.end;
+        }
+        let normal = |x: u32| NORMAL.contains(&x);
+        let length = (k as u32).next_power_of_two().trailing_zeros() as i32;
+        let unit = exponent(a.unit) + exponent(b.unit);
+        let top = exponent(a.top) + exponent(b.top) + 2 + length;
+        normal(a.unit) && normal(b.unit) && normal(a.top) && normal(b.top) && top - unit <= bits
+    }
+
+    /// Whether f64 holds every sum of up to `k` products and `c`, none of them subnormal in f32
+    /// and none beyond it.
+    fn fits_f64(a: Range, b: Range, c: Range, k: usize) -> bool {
+        const NORMAL: std::ops::Range<u32> = 0x0080_0000..0x7f80_0000;
+        let normal = |x: u32| NORMAL.contains(&x);
+        if !(normal(a.unit) && normal(b.unit) && normal(a.top) && normal(b.top)) {
+            return false;
+        }
+        let length = (k as u32).next_power_of_two().trailing_zeros() as i32;
+        let mut unit = exponent(a.unit) + exponent(b.unit);
+        let mut top = exponent(a.top) + exponent(b.top) + 2 + length;
+        if c.top != 0 {
+            if !normal(c.unit) || !normal(c.top) {
+                return false;
+            }
+            unit = unit.min(exponent(c.unit));
+            top = top.max(exponent(c.top) + 1) + 1;
+        }
+        unit >= -126 && top < 127 && top - unit <= 53
     }
 }
 
@@ -247,9 +325,12 @@ fn plan(op: &MatrixOp) -> Option<Plan> {
         }
         return Some(plan);
     }
-    if op.m != 16 || op.n != 16 {
+    if op.m % 16 != 0 || op.n != 16 {
         return None;
     }
+    // Rows 16 to 31 of the 32x16x128 WMMA follow in eight more registers.
+    plan.count = op.m / 16;
+    plan.jobs[1] = Job { a: 16, b: 0, d: 64 * 8 };
     plan.rows = match (op.family, op.wave) {
         (Family::Rdna3, 32) => rows(|r| (r / 2, r % 2 * 16)),
         (Family::Rdna3, _) => rows(|r| (r / 4, r % 4 * 16)),
@@ -276,7 +357,7 @@ fn unpacking(op: &MatrixOp, operand: u32) -> Unpack {
     let chunk = if element.is_integer() { split.chunk / 2 } else { split.chunk };
     let split = KSplit { chunk, ..split };
     let signed = element == Element::I8 || bit(op.mods.neg) == 1;
-    Unpack { element, split, lanes, signs, signed, limit: super::unpack::flush_limit(op, element), interleave }
+    Unpack { element, split, lanes, signs, signed, limit: super::unpack::flush_limit(op, element), first: 0, interleave }
 }
 
 /// The vector form of an instruction.
@@ -293,14 +374,12 @@ pub(super) struct Recipe {
 impl Recipe {
     /// `None` if the instruction is left to the scalar reference.
     pub fn new(op: &MatrixOp) -> Option<Recipe> {
-        // Clamps act on single results and are rare.
-        if op.kind != Kind::Dense || op.mods.fp16_ovfl || op.mods.clamp || op.a == Element::F64 {
+        // Clamps act on single results and are rare. Sparse instructions multiply each row of A
+        // with rows of B of its own.
+        if op.kind == Kind::Sparse || op.mods.fp16_ovfl || op.mods.clamp {
             return None;
         }
         let algorithm = algorithm(op);
-        if matches!(algorithm, Algorithm::Scaled { .. } | Algorithm::Dot2) {
-            return None;
-        }
         let wmma_c = !op.family.is_mfma() && (op.mods.neg & 4 != 0 || op.mods.neg_hi & 4 != 0);
         if algorithm != Algorithm::Chain && wmma_c || op.c.bits() > op.d.bits() {
             return None;
@@ -311,7 +390,10 @@ impl Recipe {
             plan: plan(op)?,
             a,
             b: unpacking(op, 1),
-            permutes: op.family.is_mfma() && (op.mods.cbsz != 0 || op.mods.blgp != 0),
+            permutes: op.family.is_mfma()
+                && !op.f8f6f4
+                && op.a != Element::F64
+                && (op.mods.cbsz != 0 || op.mods.blgp != 0),
         })
     }
 
@@ -332,9 +414,9 @@ impl Recipe {
             let b = permuted(b, |lane| layout::permute_b(op, lane));
             let a: Vec<&[u32]> = a.iter().map(|row| &row[..]).collect();
             let b: Vec<&[u32]> = b.iter().map(|row| &row[..]).collect();
-            return self.run(op, backend, &a, &b, operands.c, d);
+            return self.run(op, backend, &a, &b, operands, d);
         }
-        self.run(op, backend, a, b, operands.c, d)
+        self.run(op, backend, a, b, operands, d)
     }
 
     fn run(
@@ -343,15 +425,27 @@ impl Recipe {
         backend: Backend,
         a: &[&[u32]],
         b: &[&[u32]],
-        c: COperand<'_>,
+        operands: &Operands<'_>,
         d: &mut [[u32; 64]],
     ) -> bool {
+        let c = operands.c;
+        if op.a == Element::F64 {
+            copy_c(op, c, d);
+            let signs = [0, 1, 2].map(|bit| u64::from(op.mods.blgp >> bit & 1) << 63);
+            match backend {
+                // SAFETY: the host supports the back end, the rows have the lanes of a wave.
+                Backend::Avx2 => unsafe { avx2::double(a, b, d, op.blocks, signs) },
+                // SAFETY: as above.
+                _ => unsafe { avx512::double(a, b, d, op.blocks, signs) },
+            }
+            return true;
+        }
         SCRATCH.with_borrow_mut(|scratch| {
-            self.unpack(backend, a, b, scratch);
+            self.unpack(op, backend, a, b, scratch);
             if op.d.bits() == 32 {
                 copy_c(op, c, d);
                 change_signs(op, d);
-                return self.compute(op, backend, scratch, d);
+                return self.compute(op, backend, operands, scratch, d);
             }
             // 16-bit results: accumulate in f32 beside D, round at the end.
             let mut wide = [[0; 64]; 8];
@@ -365,7 +459,7 @@ impl Recipe {
                 _ => unsafe { avx512::widen(op.c, half, c, d, wide) },
             }
             change_signs(op, wide);
-            if !self.compute(op, backend, scratch, wide) {
+            if !self.compute(op, backend, operands, scratch, wide) {
                 return false;
             }
             match backend {
@@ -379,7 +473,7 @@ impl Recipe {
     }
 
     /// Fills the panels of A and B.
-    fn unpack(&self, backend: Backend, a: &[&[u32]], b: &[&[u32]], scratch: &mut Scratch) {
+    fn unpack(&self, op: &MatrixOp, backend: Backend, a: &[&[u32]], b: &[&[u32]], scratch: &mut Scratch) {
         macro_rules! unpack {
             ($v:ident) => {
                 // SAFETY: the host supports the back end and every row has the lanes of a wave.
@@ -388,7 +482,12 @@ impl Recipe {
                         $v::unpack_pairs(&self.a, a, &mut scratch.a);
                         $v::unpack_pairs(&self.b, b, &mut scratch.b);
                     } else {
-                        $v::unpack(&self.a, a, &mut scratch.a);
+                        // Only the 32x16x128 WMMA has a second half of rows in more registers.
+                        let halves = if self.a.lanes < op.m { 2 } else { 1 };
+                        for (half, a) in a.chunks_exact(a.len() / halves).enumerate() {
+                            let what = Unpack { first: 16 * half, ..self.a };
+                            $v::unpack(&what, a, &mut scratch.a);
+                        }
                         $v::unpack(&self.b, b, &mut scratch.b);
                     }
                 }
@@ -403,7 +502,14 @@ impl Recipe {
 
     /// Adds the products of the panels to the 32-bit accumulators in `d`; false if that is
     /// beyond the kernels, and then leaves `d` as it was.
-    fn compute(&self, op: &MatrixOp, backend: Backend, scratch: &mut Scratch, d: &mut [[u32; 64]]) -> bool {
+    fn compute(
+        &self,
+        op: &MatrixOp,
+        backend: Backend,
+        operands: &Operands<'_>,
+        scratch: &mut Scratch,
+        d: &mut [[u32; 64]],
+    ) -> bool {
         let plan = &self.plan;
         let d = d.as_flattened_mut();
         macro_rules! compute {
@@ -411,7 +517,7 @@ impl Recipe {
                 // SAFETY: the host supports the back end.
                 unsafe {
                     let ranges = |scratch: &Scratch| {
-                        let a = $v::range(&scratch.a[..op.k], self.a.lanes);
+                        let a = $v::range(&scratch.a[..op.k], self.a.lanes.max(op.m));
                         (a, $v::range(&scratch.b[..op.k], self.b.lanes))
                     };
                     match self.algorithm {
@@ -420,7 +526,7 @@ impl Recipe {
                         Algorithm::Tree { group, flush } => {
                             let exact = op.a == Element::F16 || flush && {
                                 let (a, b) = ranges(scratch);
-                                nothing_to_flush(a, b, d)
+                                nothing_to_flush(a, b) && !$v::has_smaller(d, TREE_LEAST)
                             };
                             $v::tree(scratch, op.k, plan, d, group, flush, exact);
                         }
@@ -429,14 +535,14 @@ impl Recipe {
                             if Range::exact(a, b, None, op.k)
                                 && Range::exact(a, b, Some($v::range(as_floats(d), 64)), op.k)
                             {
-                                $v::clear_signs_of_zeros(d);
+                                $v::clear_signs_of_zeros(d, 64);
                                 $v::chain(scratch, op.k, plan, d);
                                 return true;
                             }
                             let Some(fused) = Fused::new(op, group.min(op.k), parity, a, b) else {
                                 return false;
                             };
-                            if fused.least > 0.0 && has_smaller(d, fused.least) {
+                            if fused.least > 0.0 && $v::has_smaller(d, fused.least) {
                                 return false;
                             }
                             let Scratch { a, b, ea, eb, .. } = &mut *scratch;
@@ -445,7 +551,25 @@ impl Recipe {
                             $v::exponents(&b[..op.k], eb, self.b.lanes, mins.1, bases.1);
                             $v::fused(scratch, op.k, plan, d, &fused);
                         }
-                        Algorithm::Dot2 | Algorithm::Scaled { .. } => return false,
+                        Algorithm::Dot2 => {
+                            let (a, b) = ranges(scratch);
+                            let c = $v::range(as_floats(d), op.wave);
+                            if !Range::fits_f64(a, b, c, op.k) {
+                                return false;
+                            }
+                            $v::clear_signs_of_zeros(d, op.wave);
+                            $v::dot2(scratch, op.k, plan, d);
+                        }
+                        Algorithm::Scaled { block } => {
+                            let (a, b) = ranges(scratch);
+                            // The significands of two scale factors add eight bits at most.
+                            if !Range::fits(a, b, block, 53 - 8) {
+                                return false;
+                            }
+                            let single = Range::fits(a, b, block, 24);
+                            let scales = Scales::new(op, block, operands);
+                            $v::scaled(scratch, op.k, plan, d, &scales, single);
+                        }
                     }
                     true
                 }
@@ -470,8 +594,9 @@ fn copy_c(op: &MatrixOp, c: COperand<'_>, d: &mut [[u32; 64]]) {
     match c {
         COperand::InPlace => {}
         COperand::Constant(bits) => {
-            for row in d {
-                row[..op.wave].fill(bits as u32);
+            for (register, row) in d.iter_mut().enumerate() {
+                let high = op.c == Element::F64 && register % 2 == 1;
+                row[..op.wave].fill(if high { bits >> 32 } else { bits } as u32);
             }
         }
         COperand::Rows(rows) => {
@@ -490,16 +615,21 @@ fn change_signs(op: &MatrixOp, d: &mut [[u32; 64]]) {
     let clear = u32::from(op.mods.neg_hi >> 2 & 1) << 31;
     let flip = u32::from(op.mods.neg >> 2 & 1) << 31;
     if clear | flip != 0 {
-        for word in d.as_flattened_mut() {
-            *word = *word & !clear ^ flip;
+        for row in d {
+            for word in &mut row[..op.wave] {
+                *word = *word & !clear ^ flip;
+            }
         }
     }
 }
 
+/// 2^-102: the lowest bit of this and larger accumulators is not below 2^-126.
+const TREE_LEAST: f32 = f32::from_bits((127 - 102) << 23);
+
 /// Whether a tree of bf16 products meets no number that CDNA2 flushes, and no product that
 /// overflows: products are multiples of the product of the units, so are their sums, and so
-/// are the accumulators if they start as zeros or far enough above.
-fn nothing_to_flush(a: Range, b: Range, d: &[u32]) -> bool {
+/// are the accumulators if they start as zeros or above [`TREE_LEAST`].
+fn nothing_to_flush(a: Range, b: Range) -> bool {
     const NORMAL: std::ops::Range<u32> = 0x0080_0000..0x7f80_0000;
     NORMAL.contains(&a.unit)
         && NORMAL.contains(&b.unit)
@@ -507,7 +637,6 @@ fn nothing_to_flush(a: Range, b: Range, d: &[u32]) -> bool {
         && NORMAL.contains(&b.top)
         && exponent(a.unit) + exponent(b.unit) >= -126
         && exponent(a.top) + exponent(b.top) <= 120
-        && !has_smaller(d, 2f32.powi(-102))
 }
 
 /// The words of D, which are f32, by the register.
@@ -515,12 +644,4 @@ fn as_floats(d: &[u32]) -> &[[f32; 64]] {
     // SAFETY: u32 and f32 have the same size and alignment, and every pattern is valid for both.
     let floats = unsafe { std::slice::from_raw_parts(d.as_ptr().cast::<f32>(), d.len()) };
     floats.as_chunks::<64>().0
-}
-
-/// Whether an accumulator other than zero is smaller than `least`.
-fn has_smaller(d: &[u32], least: f32) -> bool {
-    d.iter().any(|&bits| {
-        let x = f32::from_bits(bits).abs();
-        x > 0.0 && x < least
-    })
 }

@@ -6,6 +6,8 @@ use core::arch::x86_64::*;
 
 pub type F = __m256;
 pub type I = __m256i;
+/// Half as many f64.
+pub type D = __m256d;
 pub type M = __m256i;
 /// Lanes of a vector.
 pub const LANES: usize = 8;
@@ -397,4 +399,82 @@ pub fn to_f16(x: F) -> I {
     let half = _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(x);
     let nan = _mm256_castps_si256(_mm256_cmp_ps::<_CMP_UNORD_Q>(x, x));
     _mm256_blendv_epi8(_mm256_cvtepu16_epi32(half), _mm256_set1_epi32(0x7e00), nan)
+}
+
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+pub fn splat_d(x: f64) -> D {
+    _mm256_set1_pd(x)
+}
+
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+pub fn fma_d(a: D, b: D, c: D) -> D {
+    _mm256_fmadd_pd(a, b, c)
+}
+
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+pub fn mul_d(a: D, b: D) -> D {
+    _mm256_mul_pd(a, b)
+}
+
+/// The lower and the upper lanes as f64.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+pub fn widen(x: F) -> (D, D) {
+    (_mm256_cvtps_pd(_mm256_castps256_ps128(x)), _mm256_cvtps_pd(_mm256_extractf128_ps::<1>(x)))
+}
+
+/// Rounds to f32, to nearest even.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+pub fn narrow(low: D, high: D) -> F {
+    _mm256_set_m128(_mm256_cvtpd_ps(high), _mm256_cvtpd_ps(low))
+}
+
+/// a + b rounded to odd: of the two neighbours of an inexact sum the one whose last bit is set,
+/// so that rounding again to f32 rounds just once. A zero sum is +0.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+pub fn add_odd(a: D, b: D) -> D {
+    let sum = _mm256_add_pd(a, b);
+    let back = _mm256_sub_pd(sum, a);
+    let error = _mm256_add_pd(_mm256_sub_pd(a, _mm256_sub_pd(sum, back)), _mm256_sub_pd(b, back));
+    let bits = _mm256_castpd_si256(sum);
+    let zero = _mm256_setzero_si256();
+    let inexact = _mm256_castpd_si256(_mm256_cmp_pd::<_CMP_NEQ_OQ>(error, _mm256_setzero_pd()));
+    let even = _mm256_cmpeq_epi64(_mm256_and_si256(bits, _mm256_set1_epi64x(1)), zero);
+    // Away from zero if the error has the sum's sign, else towards it.
+    let opposite = _mm256_cmpgt_epi64(zero, _mm256_xor_si256(bits, _mm256_castpd_si256(error)));
+    let step = _mm256_or_si256(opposite, _mm256_set1_epi64x(1));
+    let step = _mm256_and_si256(step, _mm256_and_si256(inexact, even));
+    _mm256_add_pd(_mm256_castsi256_pd(_mm256_add_epi64(bits, step)), _mm256_setzero_pd())
+}
+
+/// Entry x & 7 of a table.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+pub fn lookup8(table: &[f32; 8], x: I) -> F {
+    // SAFETY: the table has eight floats.
+    let table = unsafe { _mm256_loadu_ps(table.as_ptr()) };
+    _mm256_permutevar8x32_ps(table, x)
+}
+
+/// # Safety
+/// `p` must be valid for reading 4 doubles.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+pub unsafe fn load_d(p: *const f64) -> D {
+    // SAFETY: by the contract of this function.
+    unsafe { _mm256_loadu_pd(p) }
+}
+
+/// # Safety
+/// `p` must be valid for writing 4 doubles.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+pub unsafe fn store_d(p: *mut f64, x: D) {
+    // SAFETY: by the contract of this function.
+    unsafe { _mm256_storeu_pd(p, x) }
 }

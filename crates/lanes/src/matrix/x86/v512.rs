@@ -6,6 +6,8 @@ use core::arch::x86_64::*;
 
 pub type F = __m512;
 pub type I = __m512i;
+/// Half as many f64.
+pub type D = __m512d;
 pub type M = __mmask16;
 /// Lanes of a vector.
 pub const LANES: usize = 16;
@@ -392,4 +394,81 @@ pub fn to_f16(x: F) -> I {
     let half = _mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(x);
     let nan = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(x, x);
     _mm512_mask_mov_epi32(_mm512_cvtepu16_epi32(half), nan, _mm512_set1_epi32(0x7e00))
+}
+
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
+pub fn splat_d(x: f64) -> D {
+    _mm512_set1_pd(x)
+}
+
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
+pub fn fma_d(a: D, b: D, c: D) -> D {
+    _mm512_fmadd_pd(a, b, c)
+}
+
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
+pub fn mul_d(a: D, b: D) -> D {
+    _mm512_mul_pd(a, b)
+}
+
+/// The lower and the upper lanes as f64.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
+pub fn widen(x: F) -> (D, D) {
+    (_mm512_cvtps_pd(_mm512_castps512_ps256(x)), _mm512_cvtps_pd(_mm512_extractf32x8_ps::<1>(x)))
+}
+
+/// Rounds to f32, to nearest even.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
+pub fn narrow(low: D, high: D) -> F {
+    _mm512_insertf32x8::<1>(_mm512_castps256_ps512(_mm512_cvtpd_ps(low)), _mm512_cvtpd_ps(high))
+}
+
+/// a + b rounded to odd: of the two neighbours of an inexact sum the one whose last bit is set,
+/// so that rounding again to f32 rounds just once. A zero sum is +0.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
+pub fn add_odd(a: D, b: D) -> D {
+    let sum = _mm512_add_pd(a, b);
+    let back = _mm512_sub_pd(sum, a);
+    let error = _mm512_add_pd(_mm512_sub_pd(a, _mm512_sub_pd(sum, back)), _mm512_sub_pd(b, back));
+    let bits = _mm512_castpd_si512(sum);
+    let inexact = _mm512_cmp_pd_mask::<_CMP_NEQ_OQ>(error, _mm512_setzero_pd());
+    let even = _mm512_testn_epi64_mask(bits, _mm512_set1_epi64(1));
+    // Away from zero if the error has the sum's sign, else towards it.
+    let opposite = _mm512_srai_epi64::<63>(_mm512_xor_si512(bits, _mm512_castpd_si512(error)));
+    let step = _mm512_or_si512(opposite, _mm512_set1_epi64(1));
+    let odd = _mm512_mask_add_epi64(bits, inexact & even, bits, step);
+    _mm512_add_pd(_mm512_castsi512_pd(odd), _mm512_setzero_pd())
+}
+
+/// Entry x & 7 of a table.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
+pub fn lookup8(table: &[f32; 8], x: I) -> F {
+    // SAFETY: the table has eight floats.
+    let table = unsafe { _mm512_broadcast_f32x8(_mm256_loadu_ps(table.as_ptr())) };
+    _mm512_permutexvar_ps(x, table)
+}
+
+/// # Safety
+/// `p` must be valid for reading 8 doubles.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
+pub unsafe fn load_d(p: *const f64) -> D {
+    // SAFETY: by the contract of this function.
+    unsafe { _mm512_loadu_pd(p) }
+}
+
+/// # Safety
+/// `p` must be valid for writing 8 doubles.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
+pub unsafe fn store_d(p: *mut f64, x: D) {
+    // SAFETY: by the contract of this function.
+    unsafe { _mm512_storeu_pd(p, x) }
 }
