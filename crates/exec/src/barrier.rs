@@ -10,6 +10,9 @@ use crate::wave::{Barrier, Group, Waiting, Wave};
 pub const WORKGROUP: usize = 0;
 /// The highest named barrier.
 pub const NAMED_LIMIT: u32 = 16;
+/// Slot of the cluster's barrier, whose members are workgroups (CDNA5 section 5.6.6). The workgroups of a cluster
+/// take turns; the one whose turn it is has the barrier's state here, the scheduler keeps it in between.
+pub const CLUSTER: usize = 17;
 
 /// Whether the workgroup has more than one wave. If not, barrier instructions do nothing.
 pub fn in_workgroup(group: &Group) -> bool {
@@ -64,6 +67,14 @@ pub fn wave_ended(group: &mut Group) {
     barrier.ended += 1;
     if barrier.signalled > 0 {
         complete(barrier);
+    }
+}
+
+/// A workgroup has ended: its cluster's barrier no longer waits for it.
+pub fn workgroup_ended(cluster: &mut Barrier) {
+    cluster.ended += 1;
+    if cluster.signalled > 0 {
+        complete(cluster);
     }
 }
 

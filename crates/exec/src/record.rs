@@ -76,10 +76,16 @@ pub struct Fast {
     pub has_dst: bool,
     /// The sources to be spread: row of the worker's shared values, number in the scalar file.
     pub spread: [(u8, u8); 6],
-    /// High words of the sources, for [`Step::FastWide`].
+    /// High words of the sources, for [`Step::FastFull`].
     pub hi: [Source; 3],
     /// High word of the destination.
     pub dst_hi: Slot,
+    /// Right shifts of 16-bit sources.
+    pub shift: [u8; 3],
+    /// Left shift of a 16-bit result.
+    pub dst_shift: u8,
+    /// Bits of the destination that a 16-bit result leaves as they were.
+    pub keep: u32,
 }
 
 impl Fast {
@@ -98,8 +104,8 @@ pub enum Step {
     Fast,
     /// As `Fast`, with a mask operand or result, and perhaps no register result.
     FastMask,
-    /// As `FastMask`, with 64-bit operands or results.
-    FastWide,
+    /// As `FastMask`, with 64-bit or 16-bit operands or results.
+    FastFull,
     /// Everything else: the handler is called.
     Handler,
 }

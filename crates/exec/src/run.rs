@@ -89,7 +89,7 @@ fn run_loop<L: Lanes>(cx: &mut Cx<'_, '_>, code: &mut CodeView<'_>, quantum: u64
                     fast::<L, true, false>(cx, record, &mut args);
                     continue;
                 }
-                Step::FastWide => {
+                Step::FastFull => {
                     fast::<L, true, true>(cx, record, &mut args);
                     continue;
                 }
@@ -127,9 +127,9 @@ fn run_loop<L: Lanes>(cx: &mut Cx<'_, '_>, code: &mut CodeView<'_>, quantum: u64
 }
 
 /// A lane operation without modifiers. With `MASK` it may read and write masks and have no register
-/// result; with `WIDE` its operands may have high words.
+/// result; with `FULL` its operands may have high words or be halves of words.
 #[inline(always)]
-fn fast<L: Lanes, const MASK: bool, const WIDE: bool>(cx: &mut Cx<'_, '_>, record: &Record, args: &mut Args) {
+fn fast<L: Lanes, const MASK: bool, const FULL: bool>(cx: &mut Cx<'_, '_>, record: &Record, args: &mut Args) {
     let operands = &record.fast;
     let wave = &mut *cx.wave;
     if operands.scalars != 0 {
@@ -146,8 +146,9 @@ fn fast<L: Lanes, const MASK: bool, const WIDE: bool>(cx: &mut Cx<'_, '_>, recor
         let src = &mut args.src[slot];
         src.lo = wave.v.source(operands.src[slot]);
         src.step = usize::from(operands.src[slot].step);
-        if WIDE {
+        if FULL {
             src.hi = wave.v.source(operands.hi[slot]);
+            src.shift = operands.shift[slot].into();
         }
     }
     args.aux = record.aux;
@@ -158,7 +159,9 @@ fn fast<L: Lanes, const MASK: bool, const WIDE: bool>(cx: &mut Cx<'_, '_>, recor
     // that source reads as zero until the kernel stores.
     if !MASK || operands.has_dst {
         args.dst = wave.v.write_slot(operands.dst, &mut cx.unit.pool);
-        if WIDE {
+        if FULL {
+            args.keep = operands.keep;
+            args.dst_shift = operands.dst_shift.into();
             args.dst_hi = wave.v.write_slot(operands.dst_hi, &mut cx.unit.pool);
         }
     }

@@ -203,7 +203,7 @@ pub struct Group {
     pub lds: Vec<u8>,
     /// Workgroup id in x, y, z.
     pub id: [u32; 3],
-    /// Barriers: slot 0 is the workgroup's own, 1–16 the named ones, 17 the cluster's (a workgroup here).
+    /// Barriers: slot 0 is the workgroup's own, 1–16 the named ones, 17 the cluster's.
     pub barriers: [Barrier; 32],
     /// Waves that have not ended.
     pub live: u32,

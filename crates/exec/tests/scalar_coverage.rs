@@ -33,8 +33,8 @@ fn without_semantics(target: Target) -> BTreeSet<&'static str> {
     match target.generation() {
         // Would have to skip all vector instructions that follow.
         9 => drop(all.insert("s_setvskip")),
-        // Dynamic VGPRs are not modelled.
-        12 => drop(all.insert("s_alloc_vgpr")),
+        // The CDNA5 manual does not know it.
+        12 if target == Target::Gfx1250 => drop(all.insert("s_alloc_vgpr")),
         _ => {}
     }
     if target == Target::Gfx1201 {

@@ -28,11 +28,11 @@ fn scramble(wave: &mut Wave, seed: &mut u64) {
         };
     }
     for n in (1..104).step_by(2) {
-        if random(seed) % 2 == 0 {
+        if random(seed) & 1 == 0 {
             wave.s[n] = 0;
         }
     }
-    wave.scc = random(seed) % 2 == 0;
+    wave.scc = random(seed) & 1 == 0;
     wave.mode = random(seed) as u32;
     wave.named_barrier = (random(seed) % 17) as u8;
 }

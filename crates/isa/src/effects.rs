@@ -205,13 +205,20 @@ impl Inst {
                 }
             }
         }
+        let name = row.op.name();
+        // Scalar instructions reach as much of EXEC as their name says, whatever the wave.
+        let exec = match name {
+            n if n.ends_with("exec_b64") => 2,
+            n if n.ends_with("exec_b32") => 1,
+            _ => mask,
+        };
+        let range = |i| implicit(i, if i == Implicit::Exec { exec } else { mask });
         for i in row.implicit_reads() {
-            push(&mut effects.reads, implicit(i, mask));
+            push(&mut effects.reads, range(i));
         }
         for i in row.implicit_writes() {
-            push(&mut effects.writes, implicit(i, mask));
+            push(&mut effects.writes, range(i));
         }
-        let name = row.op.name();
         effects.indirect = name.contains("movrel") || name.contains("swaprel");
         effects
     }
@@ -219,7 +226,6 @@ impl Inst {
     /// An operand that the instruction does not use, whatever its field holds.
     fn unused(&self, name: Name) -> bool {
         match (self.format(), name) {
-            (Format::EXP, Name::src0 | Name::src1 | Name::src2 | Name::src3) => !self.exports(name),
             // DPP keeps the old value where a row or bank is left out or a source lane has no value.
             (_, Name::old) if self.field(Name::dpp_ctrl).is_some() => {
                 let all = |n| self.field(n) == Some(15);
@@ -240,22 +246,6 @@ impl Inst {
             }
             _ => false,
         }
-    }
-
-    /// Is the source of an export enabled? Compressed exports use the first two sources for two places each.
-    fn exports(&self, name: Name) -> bool {
-        let en = self.field(Name::en).unwrap_or(0);
-        let compressed = self.field(Name::compr) == Some(1);
-        let places = match (name, compressed) {
-            (Name::src0, false) => 1,
-            (Name::src1, false) => 2,
-            (Name::src2, false) => 4,
-            (Name::src3, false) => 8,
-            (Name::src0, true) => 3,
-            (Name::src1, true) => 12,
-            _ => 0,
-        };
-        en & places != 0
     }
 
     /// SDWA with `UNUSED_PRESERVE` keeps the bits of the destination that it does not write.

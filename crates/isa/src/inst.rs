@@ -301,16 +301,33 @@ impl Inst {
         }
     }
 
+    /// Is the source of an export enabled? Compressed exports use the first two sources for two places each.
+    fn exports(&self, name: Name) -> bool {
+        let en = self.field(Name::en).unwrap_or(0);
+        let compressed = self.field(Name::compr) == Some(1);
+        let places = match (name, compressed) {
+            (Name::src0, false) => 1,
+            (Name::src1, false) => 2,
+            (Name::src2, false) => 4,
+            (Name::src3, false) => 8,
+            (Name::src0, true) => 3,
+            (Name::src1, true) => 12,
+            _ => 0,
+        };
+        en & places != 0
+    }
+
     pub(crate) fn operand_at(&self, i: usize) -> Option<Operand> {
         let o: &OperandInfo = self.row.operands.get(i)?;
         let place = self.row.places.get(i)?;
         if let Some(p) = place.partner {
             return self.operand_at(p);
         }
-        match o.ty.fmt {
-            Some(Fmt::Kimm16 | Fmt::Kimm32) => return Some(Operand::Literal(self.literal()?)),
-            Some(Fmt::Kimm64) => return Some(Operand::Literal(self.literal()?)),
-            _ => {}
+        if let Some(Fmt::Kimm16 | Fmt::Kimm32 | Fmt::Kimm64) = o.ty.fmt {
+            return Some(Operand::Literal(self.literal()?));
+        }
+        if self.row.format == Format::EXP && o.ty.kind == Kind::Reg && !self.exports(o.name) {
+            return Some(Operand::Off);
         }
         let raw = match place.field {
             Some(s) => extract(self.word, s) as u32,

@@ -40,7 +40,7 @@ pub enum Operand {
     Special(Special),
     /// A number in the encoding, its bits as they stand there.
     Imm(u32),
-    /// No register where one could be.
+    /// A source of an export that is not enabled.
     Off,
 }
 

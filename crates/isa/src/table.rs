@@ -1,4 +1,4 @@
-//! Rows of the instruction tables and what they share; the index that finds the rows for a word.
+//! Rows of the instruction tables and what they share.
 //! `data/isa/README.md` explains the source of every column.
 
 use std::fmt;
@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 
 use crate::generated::names::{Flag, Format, Name, Op};
 use crate::generated::{self, NONE, Raw, shared};
+use crate::index::Index;
 use crate::target::{FeatureSet, Target};
 
 /// How the bits of an inline constant are read (LLVM's operand type).
@@ -299,7 +300,7 @@ pub struct Row {
     defs: u8,
     uses: u8,
     flags: u64,
-    prio: u8,
+    pub(crate) prio: u8,
     sets: u8,
 }
 
@@ -459,80 +460,6 @@ pub(crate) fn extract(word: u128, segments: Segments) -> u64 {
     })
 }
 
-/// Finds the rows that a first word can belong to. Made piece by piece, as words are asked for: a
-/// program that decodes one kernel pays for the encodings in it.
-struct Index {
-    /// Rows of the set in the order of the decoding rule.
-    order: Vec<u16>,
-    /// By the upper nine bits of the word.
-    buckets: Box<[OnceLock<Bucket>]>,
-}
-
-/// Rows with the same upper bits, told apart by eight bits below.
-struct Bucket {
-    shift: u32,
-    parts: Box<[Box<[u16]>]>,
-}
-
-const TOP_SHIFT: u32 = 23;
-
-impl Index {
-    fn new(rows: &[Row], set: FeatureSet) -> Index {
-        let mut order: Vec<u16> =
-            (0..rows.len()).filter(|&i| rows[i].in_set(set)).map(|i| i as u16).collect();
-        // The decoding rule: most bits, lowest priority number, most fixed bits.
-        order.sort_by_cached_key(|&i| {
-            let r = &rows[i as usize];
-            (u16::MAX - r.bits, r.prio, 128 - r.mask.count_ones())
-        });
-        Index { order, buckets: (0..1 << (32 - TOP_SHIFT)).map(|_| OnceLock::new()).collect() }
-    }
-
-    fn candidates(&self, rows: &[Row], word: u32) -> &[u16] {
-        let top = word >> TOP_SHIFT;
-        let Some(slot) = self.buckets.get(top as usize) else { return &[] };
-        let bucket = slot.get_or_init(|| Bucket::new(rows, &self.order, top));
-        let part = (word >> bucket.shift & 255) as usize;
-        bucket.parts.get(part).or(bucket.parts.first()).map_or(&[], |p| p)
-    }
-}
-
-impl Bucket {
-    fn new(rows: &[Row], order: &[u16], top: u32) -> Bucket {
-        let fits = |&i: &u16| {
-            let r = &rows[i as usize];
-            top & (r.mask as u32 >> TOP_SHIFT) == r.value as u32 >> TOP_SHIFT
-        };
-        let all: Vec<u16> = order.iter().copied().filter(fits).collect();
-        if all.len() <= 4 {
-            return Bucket { shift: 0, parts: Box::new([all.into()]) };
-        }
-        // The window in which the rows have most fixed bits.
-        let fixed = |shift: u32| -> u32 {
-            all.iter().map(|&i| (rows[i as usize].mask as u32 >> shift & 255).count_ones()).sum()
-        };
-        let shift = (0..=TOP_SHIFT - 8).max_by_key(|&s| fixed(s)).unwrap_or(0);
-        let mut parts = vec![Vec::new(); 256];
-        for &i in &all {
-            let r = &rows[i as usize];
-            let (mask, value) = (r.mask as u32 >> shift & 255, r.value as u32 >> shift & 255);
-            // Every number that has the row's value in the fixed bits: count through the free ones.
-            let free = !mask & 255;
-            let mut n = 0;
-            loop {
-                if let Some(part) = parts.get_mut((value | n) as usize) {
-                    part.push(i);
-                }
-                n = n.wrapping_sub(free) & free;
-                if n == 0 {
-                    break;
-                }
-            }
-        }
-        Bucket { shift, parts: parts.into_iter().map(Vec::into_boxed_slice).collect() }
-    }
-}
-
 /// The instruction table of one target.
 pub struct Table {
     rows: Vec<Row>,
@@ -566,7 +493,10 @@ impl Table {
     /// Rows that `word` may belong to, in the order of the decoding rule.
     fn candidates(&self, set: FeatureSet, word: u128) -> impl Iterator<Item = &Row> {
         let index = self.indices[set as usize].get_or_init(|| Index::new(&self.rows, set));
-        index.candidates(&self.rows, word as u32).iter().map(|&i| &self.rows[i as usize])
+        index
+            .candidates(&self.rows, word as u32)
+            .iter()
+            .map(|&i| &self.rows[i as usize])
     }
 
     /// The row of the instruction that begins with `word`, the longest if several fit.

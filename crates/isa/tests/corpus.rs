@@ -1,4 +1,4 @@
-//! Every instruction of the corpus kernels decodes, and the mnemonics are as often there as the corpus says.
+//! Every instruction of the corpus and performance kernels decodes, and the mnemonics are as often there as the corpus says.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,11 +10,13 @@ use rocjitsu_isa::{Target, decode};
 /// Mnemonics that also pad code, which the corpus does not count, and one that its disassembler knows by an older name.
 const NOT_COMPARED: [&str; 4] = ["s_nop", "s_code_end", "v_dot4_i32_iu8", "v_dot4_i32_i8"];
 
-#[test]
-fn corpus_decodes_to_the_counted_mnemonics() {
-    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../data/corpus");
+/// Decodes every code object of a folder and compares the number of each mnemonic with the folder's lists.
+fn check(folder: &str) {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("../../data")
+        .join(folder);
     let mut counts: BTreeMap<Target, BTreeMap<String, usize>> = BTreeMap::new();
-    for entry in fs::read_dir(root.join("built")).expect("corpus") {
+    for entry in fs::read_dir(root.join("built")).expect("code objects") {
         let path = entry.expect("entry").path();
         let name = path
             .file_name()
@@ -50,7 +52,7 @@ fn corpus_decodes_to_the_counted_mnemonics() {
         }
     }
     assert_eq!(counts.len(), 6);
-    for (target, got) in counts {
+    for (target, mut got) in counts {
         let list =
             fs::read_to_string(root.join(format!("mnemonics.{target}.txt"))).expect("mnemonics");
         let mut want: BTreeMap<String, usize> = list
@@ -58,11 +60,20 @@ fn corpus_decodes_to_the_counted_mnemonics() {
             .filter_map(|l| l.split_once(' '))
             .map(|(m, n)| (m.to_string(), n.trim().parse().expect("count")))
             .collect();
-        let mut got = got;
         for m in NOT_COMPARED {
             want.remove(m);
             got.remove(m);
         }
-        assert_eq!(got, want, "{target}");
+        assert_eq!(got, want, "{folder} {target}");
     }
+}
+
+#[test]
+fn corpus_decodes_to_the_counted_mnemonics() {
+    check("corpus");
+}
+
+#[test]
+fn performance_kernels_decode_to_the_counted_mnemonics() {
+    check("perf");
 }

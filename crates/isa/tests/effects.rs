@@ -20,7 +20,7 @@ fn shown(e: &Effects) -> String {
 
 #[test]
 fn single_cases() {
-    let cases: [(Target, u32, &[u32], &str); 10] = [
+    let cases: [(Target, u32, &[u32], &str); 11] = [
         // v_add_f32_e32 v1, s2, v3
         (
             Target::Gfx942,
@@ -53,6 +53,13 @@ fn single_cases() {
             Target::Gfx942,
             64,
             &[0xbe82206a],
+            "[Sgpr[2..4], Scc[0..1], Sgpr[126..128]] <- [Sgpr[106..108], Sgpr[126..128]]",
+        ),
+        // s_and_saveexec_b64 s[2:3], vcc in a wave of 32 lanes
+        (
+            Target::Gfx1100,
+            32,
+            &[0xbe82216a],
             "[Sgpr[2..4], Scc[0..1], Sgpr[126..128]] <- [Sgpr[106..108], Sgpr[126..128]]",
         ),
         // s_add_u32 s0, s1, 5
@@ -187,6 +194,9 @@ fn observed_effects_are_announced() {
             let bytes = common::unhex(&text("hex"));
             let i = decode(target, target.execution_set(wave), &bytes)
                 .unwrap_or_else(|e| panic!("{}: {e}", text("asm")));
+            if let Ok(whole) = decode(target, FeatureSet::Default, &bytes) {
+                assert_eq!(whole.text(FeatureSet::Default), text("asm"));
+            }
             let e = i.effects(wave);
             let keys = |v: &serde_json::Value| -> BTreeSet<u16> {
                 v.as_object()

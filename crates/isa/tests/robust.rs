@@ -16,7 +16,10 @@ fn use_all(i: &Inst, set: FeatureSet) -> usize {
         .filter(|&&n| i.field(n).is_some() | i.operand(n).is_some())
         .count();
     let operands = i.operands().filter(|o| o.bits > 0).count();
-    assert!(i.len() >= 4 && i.len() <= 20 && i.len().is_multiple_of(4), "{i:?}");
+    assert!(
+        i.len() >= 4 && i.len() <= 20 && i.len().is_multiple_of(4),
+        "{i:?}"
+    );
     assert!(operands <= fields, "{i:?}");
     i.text(set).len() + effects
 }

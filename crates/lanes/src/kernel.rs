@@ -546,8 +546,14 @@ unsafe fn drive<L: Lanes, O: Op>(args: &mut Args) {
     // SAFETY: the caller's pointers reach `chunks` groups.
     unsafe {
         if const { may_flush::<O>() } && args.aux.flushes_f32() {
-            for chunk in 0..args.chunks as usize {
-                group::<L, O, false, true>(args, chunk);
+            if args.chunks == 4 && args.exec == u64::MAX {
+                for chunk in 0..4 {
+                    group::<L, O, true, true>(args, chunk);
+                }
+            } else {
+                for chunk in 0..args.chunks as usize {
+                    group::<L, O, false, true>(args, chunk);
+                }
             }
         } else if args.chunks == 4 && args.exec == u64::MAX {
             for chunk in 0..4 {

@@ -3,7 +3,6 @@
 use rocjitsu_isa::{Inst, Name, Op, Operand as Coded, Target};
 
 use crate::barrier;
-use crate::error::Cause;
 use crate::lower::Lowering;
 use crate::record::{Class, Flow, Handler, Operand, Record};
 use crate::wave::{Cx, scalar};
@@ -50,51 +49,32 @@ pub fn lower(inst: &Inst, pc: u64, lowering: &Lowering) -> Option<Record> {
     Some(record)
 }
 
-/// What a barrier's number means for this wave.
-enum Meant {
-    /// A slot in the workgroup's barriers.
-    Slot(usize),
-    /// Nothing: the instruction does nothing.
-    Nothing,
-    /// Something that is not modelled.
-    Other,
-}
-
-/// The barrier that the instruction names. Trap barriers and barriers that do not exist are ignored (manual);
-/// a wave in no cluster ignores the cluster's.
-fn target(cx: &Cx<'_, '_>, record: &Record) -> Meant {
+/// The slot of the barrier that the instruction names, if it does anything. Trap barriers and barriers that do
+/// not exist are ignored (manual); a wave in no cluster ignores the cluster's.
+fn target(cx: &Cx<'_, '_>, record: &Record) -> Option<usize> {
     let number = if record.imm2 != 0 {
         i64::from(cx.wave.s[scalar::M0] & 0x1f)
     } else {
         record.imm
     };
     match number {
-        WORKGROUP if barrier::in_workgroup(cx.group) => Meant::Slot(barrier::WORKGROUP),
-        CLUSTER if cx.wave.hwreg[IB_STS2] >> 6 & 0xf != 0 => Meant::Other,
+        WORKGROUP if barrier::in_workgroup(cx.group) => Some(barrier::WORKGROUP),
+        CLUSTER if cx.wave.hwreg[IB_STS2] >> 6 & 0xf != 0 => Some(barrier::CLUSTER),
         1.. if number <= i64::from(barrier::NAMED_LIMIT)
             && barrier::in_workgroup(cx.group)
             && cx.unit.target == Target::Gfx1250 =>
         {
-            Meant::Slot(number as usize)
+            Some(number as usize)
         }
-        _ => Meant::Nothing,
+        _ => None,
     }
 }
 
-fn between_workgroups(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
-    let what = format!(
-        "{} of a cluster of several workgroups",
-        record.inst.op().name()
-    );
-    cx.fault(record, Cause::Unsupported { what })
-}
-
-/// M0[22:16]: the member count that signal and init may set.
-fn members(cx: &Cx<'_, '_>, record: &Record) -> u32 {
-    if record.imm2 != 0 {
-        cx.wave.s[scalar::M0] >> 16 & 0x7f
-    } else {
-        0
+/// Sets the member count that M0[22:16] gives, if the instruction reads M0. Not the cluster's (CDNA5 5.6.6).
+fn set_members(cx: &mut Cx<'_, '_>, record: &Record, slot: usize) {
+    if record.imm2 != 0 && slot != barrier::CLUSTER {
+        let members = cx.wave.s[scalar::M0] >> 16 & 0x7f;
+        barrier::set_members(cx.group, slot, members);
     }
 }
 
@@ -113,29 +93,27 @@ fn legacy(cx: &mut Cx<'_, '_>, _: &Record) -> Flow {
 
 fn signal(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
     match target(cx, record) {
-        Meant::Slot(slot) => {
-            barrier::set_members(cx.group, slot, members(cx, record));
+        Some(slot) => {
+            set_members(cx, record, slot);
             barrier::signal(cx.group, slot);
             Flow::Next
         }
-        Meant::Nothing => Flow::Next,
-        Meant::Other => between_workgroups(cx, record),
+        None => Flow::Next,
     }
 }
 
 /// Where the signal does nothing, SCC becomes 0 on gfx1201 and stays on gfx1250 (manuals).
 fn signal_isfirst(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
     match target(cx, record) {
-        Meant::Slot(slot) => {
-            barrier::set_members(cx.group, slot, members(cx, record));
+        Some(slot) => {
+            set_members(cx, record, slot);
             cx.wave.scc = barrier::signal(cx.group, slot);
             Flow::Next
         }
-        Meant::Nothing => {
+        None => {
             cx.wave.scc &= cx.unit.target == Target::Gfx1250;
             Flow::Next
         }
-        Meant::Other => between_workgroups(cx, record),
     }
 }
 
@@ -145,9 +123,8 @@ fn wait(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
         0.. if cx.wave.named_barrier != 0 => usize::from(cx.wave.named_barrier),
         0.. => return Flow::Next,
         _ => match target(cx, record) {
-            Meant::Slot(slot) => slot,
-            Meant::Nothing => return Flow::Next,
-            Meant::Other => return between_workgroups(cx, record),
+            Some(slot) => slot,
+            None => return Flow::Next,
         },
     };
     if barrier::wait(cx.wave, cx.group, slot) {
@@ -159,9 +136,8 @@ fn wait(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
 
 fn state(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
     let value = match target(cx, record) {
-        Meant::Slot(slot) => barrier::state(&cx.group.barriers[slot]),
-        Meant::Nothing => 0,
-        Meant::Other => return between_workgroups(cx, record),
+        Some(slot) => barrier::state(&cx.group.barriers[slot]),
+        None => 0,
     };
     // gfx1250: bits 26:24 are the named barriers allocated, in groups of four.
     let named = if cx.unit.target == Target::Gfx1250 {
@@ -174,8 +150,8 @@ fn state(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
 }
 
 fn init(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
-    if let Meant::Slot(slot @ 1..) = target(cx, record) {
-        barrier::set_members(cx.group, slot, members(cx, record));
+    if let Some(slot @ 1..barrier::CLUSTER) = target(cx, record) {
+        set_members(cx, record, slot);
         cx.group.barriers[slot].signalled = 0;
     }
     Flow::Next
@@ -184,7 +160,7 @@ fn init(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
 /// Joining barrier 0 is leaving without a change of the barrier.
 fn join(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
     match target(cx, record) {
-        Meant::Slot(slot @ 1..) => barrier::join(cx.wave, cx.group, slot),
+        Some(slot @ 1..barrier::CLUSTER) => barrier::join(cx.wave, cx.group, slot),
         _ if record.imm2 == 0 && record.imm == 0 => cx.wave.named_barrier = 0,
         _ => {}
     }

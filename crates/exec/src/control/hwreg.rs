@@ -2,7 +2,7 @@
 //!
 //! Numbers: manuals, tables "Hardware register values" (CDNA3 19, RDNA3 3.4, RDNA4 3.4, CDNA5 3.4); those
 //! that the manuals leave out, LLVM `SIDefines.h`. Exception flags (TRAPSTS.EXCP, EXCP_FLAG_USER) can be
-//! written and read, but no instruction here raises them.
+//! written and read, but no instruction here raises them, and none traps because of MODE.EXCP_EN.
 
 use rocjitsu_isa::{Format, Inst, Name, Op, Target};
 

@@ -1,6 +1,6 @@
 //! Messages to the hardware upstream, with and without an answer.
 
-use rocjitsu_isa::{Inst, Name, Op};
+use rocjitsu_isa::{Format, Inst, Name, Op};
 
 use crate::clock;
 use crate::lower::Lowering;
@@ -33,7 +33,12 @@ pub fn lower(inst: &Inst, pc: u64, lowering: &Lowering) -> Option<Record> {
         Op::s_memrealtime => |cx, r| answer(cx, r, clock::realtime()),
         _ => return None,
     };
-    let mut record = Record::new(*inst, pc, Class::Control, handler);
+    let class = if inst.format() == Format::SMEM {
+        Class::Smem
+    } else {
+        Class::Control
+    };
+    let mut record = Record::new(*inst, pc, class, handler);
     record.ends_block = inst.op() == Op::s_sendmsg;
     record.dst = lowering.dest(inst, Name::sdst).unwrap_or_default();
     record.imm = i64::from(inst.op() != Op::s_sendmsg_rtn_b32);

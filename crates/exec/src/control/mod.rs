@@ -4,8 +4,9 @@
 //! `s_rfe_*`, `s_endpgm_saved` (trap handlers only: there is none here), `s_sethalt` and `s_setkill` with
 //! an odd immediate, `s_sendmsghalt` (nobody would ever resume or kill the wave on purpose), `s_setvskip`
 //! and a set MODE.VSKIP (would have to skip vector instructions), messages other than INTERRUPT,
-//! DEALLOC_VGPRS and the ones that [`message`] answers, hardware registers that the target lacks,
-//! named barriers on gfx1201 (the RDNA4 manual knows none).
+//! DEALLOC_VGPRS and the ones that `message.rs` answers, hardware registers that the target lacks,
+//! named barriers on gfx1201 (the RDNA4 manual knows none), `s_alloc_vgpr` on gfx1250 (the CDNA5 manual
+//! does not know it), cluster barriers of clusters of several workgroups (at run time).
 
 mod barriers;
 mod branch;
@@ -16,7 +17,7 @@ mod message;
 mod mode;
 mod sleep;
 
-use rocjitsu_isa::{Inst, Name, Op};
+use rocjitsu_isa::{Inst, Name, Op, Target};
 
 use crate::error::Cause;
 use crate::lower::Lowering;
@@ -37,6 +38,8 @@ pub fn lower(inst: &Inst, pc: u64, lowering: &mut Lowering) -> Option<Record> {
         // at once when no debugger is attached. All others stop the wave.
         Op::s_trap if simm16 & 0xff == 3 => (nop, false),
         Op::s_trap => (trap, true),
+        // No wave here is launched with dynamic VGPRs; such a wave ignores it (RDNA4 manual 3.3.3).
+        Op::s_alloc_vgpr if lowering.target == Target::Gfx1201 => (nop, false),
         Op::s_code_end => (code_end, true),
         Op::s_icache_inv => (icache_inv, true),
         _ => {

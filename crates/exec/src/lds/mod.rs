@@ -4,6 +4,7 @@ pub mod access;
 pub mod atomic;
 pub mod barrier;
 mod cross;
+mod misc;
 
 use rocjitsu_isa::{Format, Inst, Name, Target};
 
@@ -17,6 +18,9 @@ use access::{LdsLoad, LdsLoad2, LdsStore, LdsStore2};
 
 /// Lowers an LDS instruction.
 pub fn lower(inst: &Inst, pc: u64, lowering: &mut Lowering) -> Option<Record> {
+    if inst.format() == Format::LDSDIR {
+        return misc::direct(inst, pc, lowering);
+    }
     if inst.format() != Format::DS {
         return None;
     }
@@ -44,13 +48,13 @@ pub fn lower(inst: &Inst, pc: u64, lowering: &mut Lowering) -> Option<Record> {
         record.run = barrier::run;
         return Some(record);
     }
-    if let Some(found) = cross::lower(name, &mut record, lowering) {
+    if let Some(found) = misc::lower(name).or_else(|| cross::lower(name, &mut record, lowering)) {
         record.run = found;
         return Some(record);
     }
     let tile = name.strip_prefix("read_").or(name.strip_prefix("load_"));
     if let Some(handler) =
-        tile.and_then(|tile| crate::vmem::transpose::prepare(&mut record, tile, true))
+        tile.and_then(|tile| crate::vmem::transpose::prepare(&mut record, tile, true, backend))
     {
         record.run = handler;
         return Some(record);

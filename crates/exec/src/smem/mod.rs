@@ -15,7 +15,7 @@ use crate::wave::{Cx, scalar};
 /// Lowers a scalar memory instruction.
 ///
 /// `dst` is the data register (also of stores and atomics), `src[0]` the base address or descriptor,
-/// `src[1]` the register offset, `imm` the immediate offset, `imm2` packs [`pack`].
+/// `src[1]` the register offset, `imm` the immediate offset, `imm2` packs sizes (`pack`).
 pub fn lower(inst: &Inst, pc: u64, lowering: &mut Lowering) -> Option<Record> {
     if is_hint(inst.op()) {
         return Some(Record::new(*inst, pc, Class::Smem, |_, _| Flow::Next));

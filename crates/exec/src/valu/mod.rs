@@ -371,46 +371,60 @@ fn fast_operands(
         matches!(k, Kind::B32 | Kind::F32 | Kind::PkB16 | Kind::PkF16 | Kind::PkBf16 | Kind::Mixed)
     };
     let wide = |k: Kind| matches!(k, Kind::B64 | Kind::F64);
+    let half = |k: Kind| matches!(k, Kind::B16 | Kind::F16 | Kind::Bf16);
+    let pair = |k: Kind| k == Kind::PkF32;
     let mut fast = Fast { mask_out: Fast::NO_MASK, ..Fast::default() };
     let mut constants = Vec::new();
-    let mut any_wide = false;
+    let mut full = false;
     for (slot, &operand) in record.src[..count].iter().enumerate() {
         let kind = details.inputs[slot]?;
-        if !narrow(kind) && !wide(kind) {
+        if !narrow(kind) && !wide(kind) && !half(kind) && !pair(kind) {
             return None;
         }
-        any_wide |= wide(kind);
-        let mut part = |high: bool| match operand {
-            Operand::Vector(r) => Some(registers::Source::register(lanes, u32::from(r) + u32::from(high))),
+        full |= !narrow(kind);
+        let shift = details.source[slot].shift;
+        let mut part = |row: usize, step: u32, word: u32| match operand {
+            Operand::Vector(r) => Some(registers::Source::register(lanes, u32::from(r) + step)),
             Operand::Scalar(n) => {
-                let row = 2 * slot + usize::from(high);
                 let spread = fast.spread.get_mut(usize::from(fast.scalars))?;
-                *spread = (row as u8, n + u8::from(high));
+                *spread = (row as u8, n + step as u8);
                 fast.scalars += 1;
                 Some(registers::Source::shared(row))
             }
             Operand::Const(k) => {
-                let row = Box::new(ConstRow([if high { (k >> 32) as u32 } else { k as u32 }; 16]));
+                let row = Box::new(ConstRow([(k >> (32 * word)) as u32; 16]));
                 let source = registers::Source::row(&row.0);
                 constants.push(row);
                 Some(source)
             }
             Operand::Special(_) | Operand::None => None,
         };
-        fast.src[slot] = part(false)?;
-        if wide(kind) {
-            fast.hi[slot] = part(true)?;
+        if pair(kind) {
+            // Bits 0 and 1 of `shift` choose the registers of a pair; bit 2, that a scalar serves both elements.
+            let once = shift & 4 != 0 && matches!(operand, Operand::Scalar(_));
+            fast.src[slot] = part(2 * slot, if once { 0 } else { shift & 1 }, 0)?;
+            fast.hi[slot] = part(2 * slot + 1, if once { 0 } else { shift >> 1 & 1 }, 0)?;
+        } else {
+            fast.src[slot] = part(2 * slot, 0, 0)?;
+            if wide(kind) {
+                fast.hi[slot] = part(2 * slot + 1, 1, 1)?;
+            } else if half(kind) && !matches!(operand, Operand::Const(_)) {
+                fast.shift[slot] = shift as u8;
+            }
         }
     }
     if details.out != Kind::Mask {
-        if !narrow(details.out) && !wide(details.out) {
+        if !narrow(details.out) && !wide(details.out) && !half(details.out) && !pair(details.out) {
             return None;
         }
-        any_wide |= wide(details.out);
+        full |= !narrow(details.out);
         let first = record.dst.vector()?;
+        let two = wide(details.out) || pair(details.out);
         fast.has_dst = true;
         fast.dst = VectorRegisters::slot(lanes, first);
-        fast.dst_hi = VectorRegisters::slot(lanes, first + u32::from(wide(details.out)));
+        fast.dst_hi = VectorRegisters::slot(lanes, first + u32::from(two));
+        fast.keep = details.keep;
+        fast.dst_shift = details.dst_shift as u8;
     }
     if details.takes_mask {
         fast.mask = record.mask.scalar()? as u8;
@@ -418,8 +432,8 @@ fn fast_operands(
     if details.gives_mask {
         fast.mask_out = record.dst2.scalar()? as u8;
     }
-    let step = match (any_wide, details.takes_mask || details.gives_mask || !fast.has_dst) {
-        (true, _) => Step::FastWide,
+    let step = match (full, details.takes_mask || details.gives_mask || !fast.has_dst) {
+        (true, _) => Step::FastFull,
         (false, true) => Step::FastMask,
         (false, false) => Step::Fast,
     };

@@ -72,7 +72,7 @@ pub(super) fn source(
         kind,
         Kind::F32 | Kind::F64 | Kind::F16 | Kind::Bf16 | Kind::PkF16 | Kind::PkBf16
     );
-    if float || moves_floats(inst.op(), source.number) {
+    if float || moves_floats(op_of(inst, source), source.number) {
         mods.neg = bits & 1 != 0;
         // In a packed instruction the bit negates a high half, which this source does not have.
         mods.abs = bits & 2 != 0 && !is_packed_format;
@@ -102,11 +102,24 @@ pub(super) fn takes_high_half(inst: &Inst, source: &super::Source, kind: Kind) -
     }
 }
 
+/// The operation that reads a source: of a dual instruction, that of its half.
+fn op_of(inst: &Inst, source: &super::Source) -> Op {
+    let of_y = [
+        Name::src0Y_modifiers,
+        Name::vsrc1Y_modifiers,
+        Name::vsrc2Y_modifiers,
+    ];
+    match source.modifiers {
+        Some(name) if of_y.contains(&name) => inst.op_y().unwrap_or(inst.op()),
+        _ => inst.op(),
+    }
+}
+
 /// Whether a source takes neg and abs although the operation moves or tests bits. (The tables give 16-bit integer
 /// operands the same type of modifiers; the hardware has none for them.)
 fn moves_floats(op: Op, number: u8) -> bool {
     match op {
-        Op::v_cndmask_b32 | Op::v_cndmask_b16 | Op::v_pack_b32_f16 => true,
+        Op::v_cndmask_b32 | Op::v_dual_cndmask_b32 | Op::v_cndmask_b16 | Op::v_pack_b32_f16 => true,
         _ => number == 0 && op.name().contains("_class_"),
     }
 }

@@ -81,14 +81,17 @@ impl<O: Rmw> Body for MemoryAtomic<O> {
         if !record.mem.flat {
             return global::<O>(cx, record, &addresses, mask);
         }
-        let found = flat::sort(record, &mut addresses, mask);
+        let found = flat::sort(record, &addresses, mask);
         let words = flat::low_words(&addresses);
+        // Scratch is swizzled by words: a 64-bit atomic has no place there (manuals: "Scratch Space").
+        if found.scratch | found.shared_scratch != 0 && O::T::BYTES != 4 {
+            let what = "64-bit flat atomic on scratch, which hardware refuses".to_owned();
+            return cx.fault(record, Cause::Illegal { what });
+        }
+        for_lanes(found.shared_scratch, |lane| {
+            addresses[lane] = flat::from_shared_scratch(addresses[lane]);
+        });
         if found.scratch != 0 {
-            // Scratch is swizzled by words: a 64-bit atomic has no place there (manuals: "Scratch Space").
-            if O::T::BYTES != 4 {
-                let what = "64-bit flat atomic on scratch, which hardware refuses".to_owned();
-                return cx.fault(record, Cause::Illegal { what });
-            }
             let (base, lanes) = (scratch::base(cx, record), cx.wave.lanes as usize);
             let size = cx.wave.scratch_size;
             let mut outside = None;
@@ -107,7 +110,7 @@ impl<O: Rmw> Body for MemoryAtomic<O> {
                 return cx.fault(record, Cause::Illegal { what });
             }
         }
-        let flow = global::<O>(cx, record, &addresses, found.global | found.scratch);
+        let flow = global::<O>(cx, record, &addresses, found.global | found.scratch | found.shared_scratch);
         if flow != Flow::Next || found.lds == 0 {
             return flow;
         }

@@ -24,6 +24,8 @@ pub struct Apertures {
     pub lds: u64,
     /// Lanes with a scratch address.
     pub scratch: u64,
+    /// Lanes with a scratch address that any wave may use (gfx1250).
+    pub shared_scratch: u64,
 }
 
 /// Where the scratch aperture is and how it is read.
@@ -36,14 +38,21 @@ fn is_scratch(record: &Record, address: u64) -> bool {
     }
 }
 
-/// Sorts the lanes of `mask`. Scratch addresses that any wave may use (gfx1250) become the global
-/// addresses they stand for: `{addr[51:2], addr[56:52], addr[1:0]}` (CDNA5 manual, 10.2).
+/// The global address that a scratch address which any wave may use stands for:
+/// `{addr[51:2], addr[56:52], addr[1:0]}` (CDNA5 manual, 10.2). So a lane's words lie a row of lanes apart.
 #[inline(always)]
-pub fn sort(record: &Record, addresses: &mut Addresses, mask: u64) -> Apertures {
+pub fn from_shared_scratch(address: u64) -> u64 {
+    (address & ((1 << 52) - 1)) >> 2 << 7 | (address >> 52 & 31) << 2 | address & 3
+}
+
+/// Sorts the lanes of `mask` by the memory that their address is in.
+#[inline(always)]
+pub fn sort(record: &Record, addresses: &Addresses, mask: u64) -> Apertures {
     let mut found = Apertures {
         global: mask,
         lds: 0,
         scratch: 0,
+        shared_scratch: 0,
     };
     let mut special = 0;
     for (l, a) in addresses.iter().enumerate() {
@@ -57,9 +66,7 @@ pub fn sort(record: &Record, addresses: &mut Addresses, mask: u64) -> Apertures 
         if address >> 32 == SHARED_BASE >> 32 {
             found.lds |= 1 << lane;
         } else if record.mem.shared_scratch {
-            addresses[lane] =
-                (address & ((1 << 52) - 1)) >> 2 << 7 | (address >> 52 & 31) << 2 | address & 3;
-            continue;
+            found.shared_scratch |= 1 << lane;
         } else {
             found.scratch |= 1 << lane;
         }
@@ -73,6 +80,74 @@ pub fn low_words(addresses: &Addresses) -> [u32; LANES] {
     addresses.map(|a| a as u32)
 }
 
+/// Bytes that lie together in shared scratch: a word, or one byte where data cross words.
+fn piece(address: u64, bytes: usize) -> usize {
+    let within = bytes.min(4);
+    if (address & 3) as usize + within <= 4 {
+        within
+    } else {
+        1
+    }
+}
+
+/// Loads lanes of `mask` from scratch that any wave may use.
+fn load_shared_scratch<D: Load>(
+    cx: &mut Cx<'_, '_>,
+    record: &Record,
+    addresses: &Addresses,
+    mask: u64,
+) -> Flow {
+    let Some(first) = record.dst.vector() else {
+        return Flow::Next;
+    };
+    for lane in (0..LANES).filter(|l| mask >> l & 1 != 0) {
+        let mut data = [0u8; 16];
+        let step = piece(addresses[lane], D::BYTES);
+        for (i, part) in data[..D::BYTES].chunks_mut(step).enumerate() {
+            let at = from_shared_scratch(addresses[lane].wrapping_add((i * step) as u64));
+            match cx.unit.memory.locate(at, part.len() as u64, false) {
+                // SAFETY: `locate` vouches for as many bytes as the part has.
+                Ok(p) => unsafe {
+                    std::ptr::copy_nonoverlapping(p.cast_const(), part.as_mut_ptr(), part.len())
+                },
+                Err(kind) => return address::fault(cx, record, "load", D::BYTES, at, lane, kind),
+            }
+        }
+        let rows = rows_to_write::<D>(cx, first);
+        // SAFETY: `data` has room for every datum; the rows are whole registers of this wave.
+        unsafe { D::get(data.as_ptr(), 4, &rows, lane) };
+    }
+    Flow::Next
+}
+
+/// Stores lanes of `mask` to scratch that any wave may use.
+fn store_shared_scratch<D: Store>(
+    cx: &mut Cx<'_, '_>,
+    record: &Record,
+    addresses: &Addresses,
+    mask: u64,
+) -> Flow {
+    let Some(first) = record.src[2].vector() else {
+        return Flow::Next;
+    };
+    for lane in (0..LANES).filter(|l| mask >> l & 1 != 0) {
+        let mut data = [0u8; 16];
+        let rows = rows_to_read::<D>(cx, first);
+        // SAFETY: `data` has room for every datum; the rows are whole registers of this wave.
+        unsafe { D::put(data.as_mut_ptr(), 4, &rows, lane) };
+        let step = piece(addresses[lane], D::BYTES);
+        for (i, part) in data[..D::BYTES].chunks(step).enumerate() {
+            let at = from_shared_scratch(addresses[lane].wrapping_add((i * step) as u64));
+            match cx.unit.memory.locate(at, part.len() as u64, true) {
+                // SAFETY: `locate` vouches for as many bytes as the part has.
+                Ok(p) => unsafe { std::ptr::copy_nonoverlapping(part.as_ptr(), p, part.len()) },
+                Err(kind) => return address::fault(cx, record, "store", D::BYTES, at, lane, kind),
+            }
+        }
+    }
+    Flow::Next
+}
+
 impl<D: Load> Body for FlatLoad<D> {
     #[inline(always)]
     fn run(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
@@ -82,10 +157,13 @@ impl<D: Load> Body for FlatLoad<D> {
                 return Flow::Next;
             }
         }
-        let mut addresses = address::global(cx, record);
+        let addresses = address::global(cx, record);
         let mask = cx.wave.exec();
-        let found = sort(record, &mut addresses, mask);
-        let flow = global::load::<D>(cx, record, &addresses, found.global);
+        let found = sort(record, &addresses, mask);
+        let mut flow = global::load::<D>(cx, record, &addresses, found.global);
+        if found.shared_scratch != 0 && flow == Flow::Next {
+            flow = load_shared_scratch::<D>(cx, record, &addresses, found.shared_scratch);
+        }
         if found.lds | found.scratch == 0 || flow != Flow::Next {
             return flow;
         }
@@ -110,10 +188,13 @@ impl<D: Store> Body for FlatStore<D> {
                 return Flow::Next;
             }
         }
-        let mut addresses = address::global(cx, record);
+        let addresses = address::global(cx, record);
         let mask = cx.wave.exec();
-        let found = sort(record, &mut addresses, mask);
-        let flow = global::store::<D>(cx, record, &addresses, found.global);
+        let found = sort(record, &addresses, mask);
+        let mut flow = global::store::<D>(cx, record, &addresses, found.global);
+        if found.shared_scratch != 0 && flow == Flow::Next {
+            flow = store_shared_scratch::<D>(cx, record, &addresses, found.shared_scratch);
+        }
         if found.lds | found.scratch == 0 || flow != Flow::Next {
             return flow;
         }
@@ -126,5 +207,23 @@ impl<D: Store> Body for FlatStore<D> {
             return scratch::store::<D>(cx, record, &words, found.scratch);
         }
         Flow::Next
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_shared_scratch_lie_a_row_of_lanes_apart() {
+        let base = GLOBAL_SCRATCH_BASE | 0x7f00_0000_0000 >> 7 << 2;
+        let at = |lane: u64, offset: u64| from_shared_scratch((base | lane << 52) + offset);
+        assert_eq!(at(0, 0), 0x7f00_0000_0000);
+        assert_eq!(at(5, 0), 0x7f00_0000_0000 + 20);
+        assert_eq!(at(5, 6), 0x7f00_0000_0000 + 128 + 20 + 2);
+        assert_eq!(
+            (piece(base, 16), piece(base + 2, 2), piece(base + 2, 4)),
+            (4, 2, 1)
+        );
     }
 }

@@ -3,6 +3,7 @@
 
 pub mod address;
 pub mod atomic;
+mod block;
 pub mod body;
 pub mod buffer;
 pub mod datum;
@@ -179,8 +180,12 @@ fn flat_like(inst: &Inst, pc: u64, lowering: &mut Lowering) -> Option<Record> {
     if matches!(rest, "inv" | "wb" | "wbinv" | "prefetch_b8") {
         return Some(nothing(inst, pc, Class::Vmem));
     }
+    if let Some(handler) = block::lower(rest) {
+        record.run = handler;
+        return Some(record);
+    }
     if let Some(name) = rest.strip_prefix("load_") {
-        if let Some(handler) = transpose::prepare(&mut record, name, false) {
+        if let Some(handler) = transpose::prepare(&mut record, name, false, lowering.backend) {
             record.run = handler;
             record.mem.halved = lowering.lanes() == 64;
             record.mem.scale = scale(inst, transpose::shape(name)?.1);

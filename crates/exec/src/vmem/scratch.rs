@@ -30,7 +30,7 @@ pub fn base(cx: &Cx<'_, '_>, record: &Record) -> u64 {
 
 /// Offsets of the lanes, and whether all lanes have the same.
 #[inline(always)]
-fn offsets(cx: &Cx<'_, '_>, record: &Record) -> (Offsets, bool) {
+pub fn offsets(cx: &Cx<'_, '_>, record: &Record) -> (Offsets, bool) {
     let shared = cx.get32(record.src[1]).wrapping_add(record.imm as u32);
     match record.src[0].vector() {
         None => ([shared; LANES], true),
@@ -62,9 +62,10 @@ fn inside(cx: &Cx<'_, '_>, offset: u32, bytes: usize) -> bool {
     u64::from(offset) + bytes as u64 <= u64::from(cx.wave.scratch_size)
 }
 
+/// Stops the wave at an access outside a lane's scratch.
 #[cold]
 #[inline(never)]
-fn outside(
+pub fn outside(
     cx: &mut Cx<'_, '_>,
     record: &Record,
     access: &str,
@@ -239,6 +240,12 @@ impl<D: Store> Body for ScratchStore<D> {
         }
         store::<D>(cx, record, &offsets, mask)
     }
+}
+
+/// GPU address of a word of a lane's scratch, if it is inside.
+pub fn word_address(cx: &Cx<'_, '_>, record: &Record, offset: u32, lane: usize) -> Option<u64> {
+    let lanes = cx.wave.lanes as usize;
+    inside(cx, offset, 4).then(|| base(cx, record).wrapping_add(place(offset, lane, lanes) as u64))
 }
 
 /// GPU addresses of the lanes' first bytes in scratch; an offset outside is an address that no

@@ -16,8 +16,10 @@ use crate::wave::{Cx, scalar};
 struct GlobalToLds;
 /// A load from a buffer to LDS at M0.
 struct BufferToLds;
-/// An asynchronous load to LDS.
-struct AsyncLoad;
+/// A store of a word of LDS at M0 to a buffer (gfx90a).
+struct BufferFromLds;
+/// An asynchronous load of `BYTES` bytes to LDS.
+struct AsyncLoad<const BYTES: usize>;
 /// An asynchronous store from LDS.
 struct AsyncStore;
 
@@ -48,11 +50,23 @@ pub fn buffer(mut record: Record, datum: Datum, backend: Backend) -> Option<Reco
     Some(record)
 }
 
+/// Finishes a record of `buffer_store_lds_dword`.
+pub fn buffer_store(mut record: Record, backend: Backend) -> Record {
+    record.run = handler::<BufferFromLds>(backend);
+    record
+}
+
 /// Finishes a record of an asynchronous load.
 pub fn async_load(mut record: Record, datum: Datum, backend: Backend) -> Option<Record> {
     record.mem.datum = datum;
     record.dst.vector()?;
-    record.run = handler::<AsyncLoad>(backend);
+    record.run = match datum.bytes() {
+        1 => handler::<AsyncLoad<1>>(backend),
+        4 => handler::<AsyncLoad<4>>(backend),
+        8 => handler::<AsyncLoad<8>>(backend),
+        16 => handler::<AsyncLoad<16>>(backend),
+        _ => return None,
+    };
     Some(record)
 }
 
@@ -175,25 +189,48 @@ impl Body for BufferToLds {
     }
 }
 
+impl Body for BufferFromLds {
+    #[inline(always)]
+    fn run(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
+        let (from, step) = m0_place(cx, record);
+        let buffer = buffer::descriptor(cx, record, false);
+        let at = buffer::positions(cx, record);
+        let exec = cx.wave.exec();
+        for lane in (0..LANES).filter(|l| exec >> l & 1 != 0) {
+            let data = lds::read(&cx.group.lds, from.wrapping_add(step * lane as u32), 4);
+            if let Err(flow) = buffer::write(cx, record, &buffer, at[lane], lane, &data[..4]) {
+                return flow;
+            }
+        }
+        Flow::Next
+    }
+}
+
 /// LDS addresses from a register; the immediate offset counts here too (CDNA5 manual, 10.8.1).
 fn lds_addresses(cx: &Cx<'_, '_>, record: &Record, register: Option<u32>) -> [u32; LANES] {
     lds::addresses(cx.wave.v.read(register.unwrap_or(0)), record.imm as u32)
 }
 
-impl Body for AsyncLoad {
+/// Lanes whose data land in LDS, at least in part. What the others load is dropped (CDNA5 manual, 3.3.3); compilers
+/// give lanes that must not load such an address, together with a memory address that may be anything.
+fn landing(to: &[u32; LANES], size: usize) -> u64 {
+    let inside = |mask, (lane, &at): (usize, &u32)| mask | u64::from((at as usize) < size) << lane;
+    to.iter().enumerate().fold(0, inside)
+}
+
+impl<const BYTES: usize> Body for AsyncLoad<BYTES> {
     #[inline(always)]
     fn run(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
         let to = lds_addresses(cx, record, record.dst.vector());
-        let bytes = record.mem.datum.bytes() as usize;
         let lanes = cx.wave.lanes as usize;
-        if let Some(base) = address::contiguous(cx, record, bytes as u32) {
-            let run = address::is_run(&to[..lanes], bytes as u32, bytes as u32);
-            if run && copy_run(cx, base, to[0], bytes as u32, bytes) {
+        if let Some(base) = address::contiguous(cx, record, BYTES as u32) {
+            let run = address::is_run(&to[..lanes], BYTES as u32, BYTES as u32);
+            if run && copy_run(cx, base, to[0], BYTES as u32, BYTES) {
                 return Flow::Next;
             }
         }
         let addresses: Addresses = address::global(cx, record);
-        let exec = cx.wave.exec();
+        let exec = cx.wave.exec() & landing(&to, cx.group.lds.len());
         let (mut low, mut high) = (0, 0);
         if exec != 0 {
             (low, high) = address::span(&addresses, exec);
@@ -201,26 +238,26 @@ impl Body for AsyncLoad {
         if let Ok(p) = cx
             .unit
             .memory
-            .locate(low, (high - low).saturating_add(bytes as u64), false)
+            .locate(low, (high - low).saturating_add(BYTES as u64), false)
         {
             for lane in (0..LANES).filter(|l| exec >> l & 1 != 0) {
-                let mut data = [0u8; 16];
+                let mut data = [0u8; BYTES];
                 // SAFETY: the lane's bytes lie inside what `locate` vouched for.
                 unsafe {
                     let from = p.add((addresses[lane] - low) as usize).cast_const();
-                    std::ptr::copy_nonoverlapping(from, data.as_mut_ptr(), bytes);
+                    std::ptr::copy_nonoverlapping(from, data.as_mut_ptr(), BYTES);
                 }
                 let at = to[lane] as usize;
-                match cx.group.lds.get_mut(at..at + bytes) {
-                    Some(inside) => inside.copy_from_slice(&data[..bytes]),
-                    None => lds::write(&mut cx.group.lds, to[lane], &data[..bytes]),
+                match cx.group.lds.get_mut(at..at + BYTES) {
+                    Some(inside) => inside.copy_from_slice(&data),
+                    None => lds::write(&mut cx.group.lds, to[lane], &data),
                 }
             }
             return Flow::Next;
         }
         for lane in (0..LANES).filter(|l| exec >> l & 1 != 0) {
-            match fetch(cx, record, addresses[lane], lane, bytes) {
-                Ok(data) => lds::write(&mut cx.group.lds, to[lane], &data[..bytes]),
+            match fetch(cx, record, addresses[lane], lane, BYTES) {
+                Ok(data) => lds::write(&mut cx.group.lds, to[lane], &data[..BYTES]),
                 Err(flow) => return flow,
             }
         }
@@ -246,5 +283,17 @@ impl Body for AsyncStore {
             }
         }
         Flow::Next
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lanes_that_miss_lds_do_not_load() {
+        let mut to = [0x7fff_ffff; LANES];
+        (to[1], to[5], to[31]) = (0, 1020, 1024);
+        assert_eq!(landing(&to, 1024), 1 << 1 | 1 << 5);
     }
 }

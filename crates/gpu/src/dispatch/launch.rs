@@ -1,6 +1,7 @@
 //! The state that waves start with: SGPRs, VGPRs, EXEC, MODE, scratch.
 //! Sources: LLVM's AMDGPU usage guide ("Initial Kernel Execution State"), manuals ("Wave state").
 
+use rocjitsu_exec::barrier;
 use rocjitsu_exec::memory::MemoryPort;
 use rocjitsu_exec::registers::PagePool;
 use rocjitsu_exec::target::TargetFacts;
@@ -10,7 +11,8 @@ use rocjitsu_isa::{FeatureSet, Target, decode};
 use super::{Device, Dispatch, DispatchError, Shared};
 use crate::code_object::PRELOAD_PROLOGUE_BYTES;
 
-/// HW_REG_IB_STS2 (gfx12); bits 9:6 are not zero in a wave of a cluster.
+/// HW_REG_IB_STS2 (gfx1250): in a wave of a cluster, bits 9:6 are not zero and bits 24:21 are the number of its
+/// workgroup in the cluster (CDNA5 3.4.9).
 const IB_STS2: usize = 28;
 
 /// Waves that `items` work-items in x, y, z make.
@@ -36,6 +38,24 @@ pub struct Resident {
     pub scratch: u64,
 }
 
+impl Resident {
+    /// A workgroup that has not been started.
+    pub fn empty() -> Resident {
+        Resident {
+            group: Group {
+                lds: Vec::new(),
+                id: [0; 3],
+                barriers: [Barrier::default(); 32],
+                live: 0,
+                linear: 0,
+                gds: Vec::new(),
+            },
+            waves: Vec::new(),
+            scratch: 0,
+        }
+    }
+}
+
 /// The id of workgroup number `linear`. Workgroups of a cluster follow each other.
 fn place(shared: &Shared<'_>, linear: u64) -> ([u32; 3], [u32; 3]) {
     let cluster = shared.dispatch.cluster.map(u64::from);
@@ -49,32 +69,20 @@ fn place(shared: &Shared<'_>, linear: u64) -> ([u32; 3], [u32; 3]) {
     (id, inner.map(|n| n as u32))
 }
 
-/// Sets up workgroup number `linear`, using again what an earlier one left.
+/// Sets up workgroup number `linear`, using again what an earlier one left in `resident`.
 pub fn start(
     shared: &Shared<'_>,
     linear: u64,
     memory: &mut MemoryPort<'_>,
     pool: &mut PagePool,
-    old: Option<Resident>,
-) -> Result<Resident, DispatchError> {
+    resident: &mut Resident,
+) -> Result<(), DispatchError> {
     let dispatch = shared.dispatch;
     let lanes = dispatch.descriptor.wave_size;
     let (id, in_cluster) = place(shared, linear);
     let items = extent(dispatch, id);
     let count = waves_of(items, lanes);
     let scratch = shared.scratch.take()?;
-    let mut resident = old.unwrap_or_else(|| Resident {
-        group: Group {
-            lds: Vec::new(),
-            id,
-            barriers: [Barrier::default(); 32],
-            live: 0,
-            linear,
-            gds: Vec::new(),
-        },
-        waves: Vec::new(),
-        scratch,
-    });
     resident.scratch = scratch;
     let group = &mut resident.group;
     group.id = id;
@@ -86,9 +94,7 @@ pub fn start(
         .lds
         .resize((dispatch.group_segment as usize).next_multiple_of(4), 0);
     group.barriers = [Barrier::default(); 32];
-    for slot in [0, 17] {
-        group.barriers[slot].members = count;
-    }
+    group.barriers[barrier::WORKGROUP].members = count;
     resident.waves.truncate(count as usize);
     for index in 0..count {
         let mut wave = Wave::new(lanes);
@@ -112,7 +118,7 @@ pub fn start(
             None => resident.waves.push(wave),
         }
     }
-    Ok(resident)
+    Ok(())
 }
 
 /// Where a wave stands.
@@ -256,7 +262,7 @@ fn system_sgprs(shared: &Shared<'_>, wave: &mut Wave, target: Target, place: &Pl
             let flat = x * y * z - 1;
             wave.s[scalar::TTMP + 6] =
                 ix | iy << 4 | iz << 8 | (x - 1) << 12 | (y - 1) << 16 | (z - 1) << 20 | flat << 24;
-            wave.hwreg[IB_STS2] |= 1 << 6;
+            wave.hwreg[IB_STS2] |= 1 << 6 | (ix + x * (iy + y * iz)) << 21;
             outer
         } else {
             place.id

@@ -171,7 +171,7 @@ struct Shared<'a> {
     options: Options,
     /// Workgroups in x, y, z, partial ones included.
     groups: [u64; 3],
-    /// Next workgroup to start.
+    /// Next workgroup to start, the first one of its cluster.
     next: AtomicU64,
     /// Workgroups under way.
     resident: AtomicU64,
@@ -239,9 +239,7 @@ impl<'m> Device<'m> {
         self.check(dispatch)?;
         let _in_use = self.memory.in_use();
         self.code.revalidate(&mut MemoryPort::new(self.memory));
-        let groups: [u64; 3] = std::array::from_fn(|i| {
-            u64::from(dispatch.grid[i]).div_ceil(u64::from(dispatch.workgroup[i]))
-        });
+        let groups = groups_of(dispatch);
         let total = groups.iter().product::<u64>();
         let waves_per_group = launch::waves_of(dispatch.workgroup, dispatch.descriptor.wave_size);
         let shared = Shared {
@@ -258,7 +256,7 @@ impl<'m> Device<'m> {
             finished: AtomicU64::new(0),
             progress,
         };
-        let threads = (options.threads.max(1) as u64).min(total.max(1));
+        let threads = (options.threads.max(1) as u64).min((total / shared.cluster_size()).max(1));
         let start = Instant::now();
         let mut statistics = Statistics {
             workgroups: total,
@@ -324,8 +322,23 @@ impl<'m> Device<'m> {
                 d.group_segment, self.target
             )));
         }
-        if d.cluster.contains(&0) {
-            return Err(invalid(format!("a cluster of {:?} workgroups", d.cluster)));
+        let in_cluster = d.cluster.iter().map(|&n| u64::from(n)).product::<u64>();
+        if !(1..=16).contains(&in_cluster) {
+            return Err(invalid(format!(
+                "a cluster of {:?} workgroups: 1 to 16 are possible",
+                d.cluster
+            )));
+        }
+        let groups = groups_of(d);
+        if groups
+            .iter()
+            .zip(d.cluster)
+            .any(|(n, c)| n % u64::from(c) != 0)
+        {
+            return Err(invalid(format!(
+                "{groups:?} workgroups are not whole clusters of {:?}",
+                d.cluster
+            )));
         }
         Ok(())
     }
@@ -343,7 +356,21 @@ impl<'m> Device<'m> {
     }
 }
 
+/// Workgroups in x, y, z, partial ones included.
+fn groups_of(dispatch: &Dispatch) -> [u64; 3] {
+    std::array::from_fn(|i| u64::from(dispatch.grid[i]).div_ceil(u64::from(dispatch.workgroup[i])))
+}
+
 impl Shared<'_> {
+    /// Workgroups of a cluster.
+    fn cluster_size(&self) -> u64 {
+        self.dispatch
+            .cluster
+            .iter()
+            .map(|&n| u64::from(n))
+            .product()
+    }
+
     /// Records the first failure and tells all workers to stop.
     fn fail(&self, error: DispatchError) {
         let mut slot = self.failure.lock().unwrap_or_else(|e| e.into_inner());

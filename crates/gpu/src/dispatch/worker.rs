@@ -2,7 +2,8 @@
 //!
 //! A worker stays with one workgroup until each of its waves has ended or waits. When waves only spin
 //! (their quantum ran out, or they sleep), the worker admits one more workgroup, up to what the real
-//! device could hold, and gives all of its workgroups their turns.
+//! device could hold, and gives all of its workgroups their turns. The workgroups of a cluster wait for each
+//! other, so a worker starts them together and they share each turn.
 
 use std::sync::atomic::Ordering;
 
@@ -10,7 +11,7 @@ use rocjitsu_exec::barrier;
 use rocjitsu_exec::code::CodeView;
 use rocjitsu_exec::memory::MemoryPort;
 use rocjitsu_exec::run::{Counts, Stop, run as run_wave};
-use rocjitsu_exec::wave::{Cx, Unit, Waiting};
+use rocjitsu_exec::wave::{Barrier, Cx, Unit, Waiting};
 
 use super::launch::{self, Resident};
 use super::{DispatchError, Shared};
@@ -25,12 +26,31 @@ pub struct Part {
     pub peak_pages: usize,
 }
 
-/// How a turn of a workgroup ended.
+/// How a turn of a cluster ended.
 enum Turn {
     /// Every wave has ended.
     Ended,
     /// Some wave can go on later.
     Spins,
+}
+
+/// Workgroups that run together: those of a cluster, or just one.
+#[derive(Default)]
+struct Cluster {
+    groups: Vec<Resident>,
+    /// The cluster's barrier, while no workgroup has it (see [`barrier::CLUSTER`]).
+    barrier: Barrier,
+    /// Workgroups that have not ended.
+    live: usize,
+}
+
+/// What one round through the waves of a workgroup did.
+#[derive(Default)]
+struct Round {
+    /// A wave came to an end or to a barrier.
+    advanced: bool,
+    /// A wave can go on later.
+    spins: bool,
 }
 
 struct Worker<'s, 'a> {
@@ -39,10 +59,10 @@ struct Worker<'s, 'a> {
     code: CodeView<'s>,
     counts: Counts,
     waves: u64,
-    /// Workgroups under way.
-    resident: Vec<Resident>,
-    /// A workgroup that ended, to be used again.
-    spare: Option<Resident>,
+    /// Clusters under way.
+    resident: Vec<Cluster>,
+    /// Workgroups that ended, to be used again.
+    spare: Cluster,
 }
 
 /// Runs workgroups until none is left or the dispatch has failed.
@@ -56,7 +76,7 @@ pub fn run(shared: &Shared<'_>) -> Part {
         counts: Counts::default(),
         waves: 0,
         resident: Vec::new(),
-        spare: None,
+        spare: Cluster::default(),
     };
     if let Err(error) = worker.work() {
         shared.fail(error);
@@ -92,106 +112,143 @@ impl Worker<'_, '_> {
         }
     }
 
-    /// Starts the next workgroup, if there is one and (unless it is the worker's `first`) the device has room.
+    /// Starts the next cluster, if there is one and (unless it is the worker's `first`) the device has room.
     fn admit(&mut self, first: bool) -> Result<bool, DispatchError> {
         let shared = self.shared;
         let total: u64 = shared.groups.iter().product();
         if shared.next.load(Ordering::Relaxed) >= total {
             return Ok(false);
         }
-        if !first && shared.resident.load(Ordering::Relaxed) >= shared.resident_limit {
+        let size = shared.cluster_size();
+        if !first && shared.resident.load(Ordering::Relaxed) + size > shared.resident_limit {
             return Ok(false);
         }
-        let linear = shared.next.fetch_add(1, Ordering::Relaxed);
+        let linear = shared.next.fetch_add(size, Ordering::Relaxed);
         if linear >= total {
             return Ok(false);
         }
-        shared.resident.fetch_add(1, Ordering::Relaxed);
+        shared.resident.fetch_add(size, Ordering::Relaxed);
         let unit = &mut self.unit;
-        let resident = launch::start(
-            shared,
-            linear,
-            &mut unit.memory,
-            &mut unit.pool,
-            self.spare.take(),
-        )?;
-        self.waves += resident.waves.len() as u64;
-        self.resident.push(resident);
+        let mut cluster = std::mem::take(&mut self.spare);
+        cluster.groups.resize_with(size as usize, Resident::empty);
+        for (resident, linear) in cluster.groups.iter_mut().zip(linear..) {
+            launch::start(shared, linear, &mut unit.memory, &mut unit.pool, resident)?;
+            self.waves += resident.waves.len() as u64;
+        }
+        cluster.live = cluster.groups.len();
+        cluster.barrier = Barrier {
+            members: size as u32,
+            ..Barrier::default()
+        };
+        self.resident.push(cluster);
         Ok(true)
     }
 
     fn retire(&mut self, index: usize) {
-        let resident = self.resident.swap_remove(index);
-        self.shared.scratch.give(resident.scratch);
-        self.spare = Some(resident);
-        self.shared.resident.fetch_sub(1, Ordering::Relaxed);
-        let finished = self.shared.finished.fetch_add(1, Ordering::Relaxed) + 1;
-        if finished % 64 == 0 {
+        let cluster = self.resident.swap_remove(index);
+        for resident in &cluster.groups {
+            self.shared.scratch.give(resident.scratch);
+        }
+        let size = cluster.groups.len() as u64;
+        self.spare = cluster;
+        self.shared.resident.fetch_sub(size, Ordering::Relaxed);
+        let before = self.shared.finished.fetch_add(size, Ordering::Relaxed);
+        let finished = before + size;
+        if finished / 64 != before / 64 {
             (self.shared.progress)(finished, self.shared.groups.iter().product());
         }
     }
 
-    /// Runs the waves of a workgroup until each has ended, spins or waits for a barrier that is not full.
+    /// Runs the waves of a cluster until each has ended, spins or waits for a barrier that is not full.
     fn turn(&mut self, index: usize) -> Result<Turn, DispatchError> {
-        let resident = &mut self.resident[index];
+        let (shared, unit) = (self.shared, &mut self.unit);
+        let cluster = &mut self.resident[index];
         loop {
-            let mut advanced = false;
-            let mut spins = false;
-            for wave in &mut resident.waves {
-                match wave.waiting {
-                    Waiting::Ended => continue,
-                    Waiting::Barrier(_) if !barrier::ready(wave, &resident.group) => continue,
-                    _ => wave.waiting = Waiting::No,
+            let mut done = Round::default();
+            for resident in cluster.groups.iter_mut().filter(|r| r.group.live != 0) {
+                resident.group.barriers[barrier::CLUSTER] = cluster.barrier;
+                let round = round(shared, unit, &mut self.code, &mut self.counts, resident)?;
+                cluster.barrier = resident.group.barriers[barrier::CLUSTER];
+                done.advanced |= round.advanced;
+                done.spins |= round.spins;
+                if resident.group.live == 0 {
+                    cluster.live -= 1;
+                    barrier::workgroup_ended(&mut cluster.barrier);
                 }
-                let mut cx = Cx {
-                    wave,
-                    group: &mut resident.group,
-                    unit: &mut self.unit,
-                };
-                match run_wave(&mut cx, &mut self.code, QUANTUM, &mut self.counts) {
-                    Stop::Waits if wave.waiting == Waiting::Ended => {
-                        wave.v.release(&mut self.unit.pool);
-                        resident.group.live -= 1;
-                        barrier::wave_ended(&mut resident.group);
-                        advanced = true;
-                    }
-                    Stop::Waits | Stop::Quantum if wave.waiting == Waiting::Turn => spins = true,
-                    Stop::Waits | Stop::Quantum => advanced = true,
-                    Stop::Fault => {
-                        let (id, number) = (resident.group.id, wave.index);
-                        return Err(match self.unit.fault.take() {
-                            Some(fault) => self.shared.stopped(*fault, id, number),
-                            None => DispatchError::Invalid {
-                                kernel: self.shared.dispatch.name.clone(),
-                                what: "a wave stopped without a reason".to_owned(),
-                            },
-                        });
-                    }
-                }
-                if self.shared.failed.load(Ordering::Relaxed) {
+                if shared.failed.load(Ordering::Relaxed) {
                     return Ok(Turn::Spins);
                 }
             }
-            if resident.group.live == 0 {
+            if cluster.live == 0 {
                 return Ok(Turn::Ended);
             }
-            if spins && !advanced {
+            if done.spins && !done.advanced {
                 return Ok(Turn::Spins);
             }
-            if !advanced && !spins {
-                return Err(deadlock(self.shared, resident));
+            if !done.advanced && !done.spins {
+                return Err(deadlock(shared, cluster));
             }
         }
     }
 }
 
-fn deadlock(shared: &Shared<'_>, resident: &Resident) -> DispatchError {
-    let waits = resident.waves.iter().filter_map(|w| match w.waiting {
-        Waiting::Barrier(slot) => Some(format!(
-            "wave {} at barrier {slot} (before {:#x})",
-            w.index, w.pc
-        )),
-        _ => None,
+/// Gives each wave of a workgroup that can run its turn.
+fn round<'u>(
+    shared: &Shared<'_>,
+    unit: &mut Unit<'u>,
+    code: &mut CodeView<'_>,
+    counts: &mut Counts,
+    resident: &mut Resident,
+) -> Result<Round, DispatchError> {
+    let mut done = Round::default();
+    for wave in &mut resident.waves {
+        match wave.waiting {
+            Waiting::Ended => continue,
+            Waiting::Barrier(_) if !barrier::ready(wave, &resident.group) => continue,
+            _ => wave.waiting = Waiting::No,
+        }
+        let mut cx = Cx {
+            wave,
+            group: &mut resident.group,
+            unit,
+        };
+        match run_wave(&mut cx, code, QUANTUM, counts) {
+            Stop::Waits if wave.waiting == Waiting::Ended => {
+                wave.v.release(&mut unit.pool);
+                resident.group.live -= 1;
+                barrier::wave_ended(&mut resident.group);
+                done.advanced = true;
+            }
+            Stop::Waits | Stop::Quantum if wave.waiting == Waiting::Turn => done.spins = true,
+            Stop::Waits | Stop::Quantum => done.advanced = true,
+            Stop::Fault => {
+                let (id, number) = (resident.group.id, wave.index);
+                return Err(match unit.fault.take() {
+                    Some(fault) => shared.stopped(*fault, id, number),
+                    None => DispatchError::Invalid {
+                        kernel: shared.dispatch.name.clone(),
+                        what: "a wave stopped without a reason".to_owned(),
+                    },
+                });
+            }
+        }
+        if shared.failed.load(Ordering::Relaxed) {
+            break;
+        }
+    }
+    Ok(done)
+}
+
+fn deadlock(shared: &Shared<'_>, cluster: &Cluster) -> DispatchError {
+    let waits = cluster.groups.iter().flat_map(|resident| {
+        let id = resident.group.id;
+        resident.waves.iter().filter_map(move |w| match w.waiting {
+            Waiting::Barrier(slot) => Some(format!(
+                "workgroup {id:?} wave {} at barrier {slot} (before {:#x})",
+                w.index, w.pc
+            )),
+            _ => None,
+        })
     });
     let what = format!(
         "deadlock, no wave can go on: {}",
@@ -199,7 +256,7 @@ fn deadlock(shared: &Shared<'_>, resident: &Resident) -> DispatchError {
     );
     DispatchError::Deadlock {
         kernel: shared.dispatch.name.clone(),
-        workgroup: resident.group.id,
+        workgroup: cluster.groups.first().map_or([0; 3], |r| r.group.id),
         what,
     }
 }

@@ -2,35 +2,6 @@
 
 use crate::target::Target;
 
-/// `dpp_ctrl` of DPP16; none for a code that the chip does not have.
-pub(super) fn dpp(target: Target, v: u32) -> Option<String> {
-    let generation = target.generation();
-    Some(match v {
-        0..=0xff => format!(
-            "quad_perm:[{},{},{},{}]",
-            v & 3,
-            v >> 2 & 3,
-            v >> 4 & 3,
-            v >> 6 & 3
-        ),
-        0x101..=0x10f => format!("row_shl:{}", v & 15),
-        0x111..=0x11f => format!("row_shr:{}", v & 15),
-        0x121..=0x12f => format!("row_ror:{}", v & 15),
-        0x130 if generation == 9 => "wave_shl:1".into(),
-        0x134 if generation == 9 => "wave_rol:1".into(),
-        0x138 if generation == 9 => "wave_shr:1".into(),
-        0x13c if generation == 9 => "wave_ror:1".into(),
-        0x140 => "row_mirror".into(),
-        0x141 => "row_half_mirror".into(),
-        0x142 if generation == 9 => "row_bcast:15".into(),
-        0x143 if generation == 9 => "row_bcast:31".into(),
-        0x150..=0x15f if generation >= 10 => format!("row_share:{}", v & 15),
-        0x150..=0x15f if target != Target::Gfx908 => format!("row_newbcast:{}", v & 15),
-        0x160..=0x16f if generation >= 10 => format!("row_xmask:{}", v & 15),
-        _ => return None,
-    })
-}
-
 /// Does the chip have this `dpp_ctrl`?
 pub(crate) fn dpp_control_exists(target: Target, v: u32) -> bool {
     let generation = target.generation();
@@ -40,6 +11,35 @@ pub(crate) fn dpp_control_exists(target: Target, v: u32) -> bool {
         0x150..=0x15f => target != Target::Gfx908,
         0x160..=0x16f => generation >= 10,
         _ => false,
+    }
+}
+
+/// `dpp_ctrl` of DPP16.
+pub(super) fn dpp(target: Target, v: u32) -> String {
+    let n = v & 15;
+    match v {
+        _ if !dpp_control_exists(target, v) => format!("dpp_ctrl:{v:#x}"),
+        0..=0xff => format!(
+            "quad_perm:[{},{},{},{}]",
+            v & 3,
+            v >> 2 & 3,
+            v >> 4 & 3,
+            v >> 6 & 3
+        ),
+        0x100..=0x10f => format!("row_shl:{n}"),
+        0x110..=0x11f => format!("row_shr:{n}"),
+        0x120..=0x12f => format!("row_ror:{n}"),
+        0x130 => "wave_shl:1".into(),
+        0x134 => "wave_rol:1".into(),
+        0x138 => "wave_shr:1".into(),
+        0x13c => "wave_ror:1".into(),
+        0x140 => "row_mirror".into(),
+        0x141 => "row_half_mirror".into(),
+        0x142 => "row_bcast:15".into(),
+        0x143 => "row_bcast:31".into(),
+        0x150..=0x15f if target.generation() >= 10 => format!("row_share:{n}"),
+        0x150..=0x15f => format!("row_newbcast:{n}"),
+        _ => format!("row_xmask:{n}"),
     }
 }
 

@@ -194,9 +194,7 @@ impl Printer<'_> {
             Print::GPRIdxMode => control::gpr_idx(v),
             Print::Endpgm => shown(v != 0, v.to_string()),
             Print::CPol => cache::policy(inst, v),
-            Print::DPPCtrl => {
-                lanes::dpp(inst.target(), v).unwrap_or_else(|| format!("dpp_ctrl:{v:#x}"))
-            }
+            Print::DPPCtrl => lanes::dpp(inst.target(), v),
             Print::DPP8 => lanes::dpp8(v),
             Print::DppBoundCtrl => shown(v != 0, "bound_ctrl:1".into()),
             Print::DppFI => shown(v == 1 || v == 0xea, "fi:1".into()),

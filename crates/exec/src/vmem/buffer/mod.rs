@@ -1,6 +1,8 @@
 //! Buffer instructions (MUBUF, MTBUF, VBUFFER): plain loads and stores, atomics.
 
 pub mod descriptor;
+mod format;
+mod formatted;
 
 use std::marker::PhantomData;
 
@@ -49,8 +51,9 @@ pub fn lower(inst: &Inst, pc: u64, lowering: &mut Lowering) -> Option<Record> {
     if has_status(inst) {
         return None;
     }
-    let Some(rest) = name.strip_prefix("buffer_") else {
-        return None;
+    let (typed, rest) = match name.strip_prefix("tbuffer_") {
+        Some(rest) => (true, rest),
+        None => (false, name.strip_prefix("buffer_")?),
     };
     if inst.row().operand(Name::srsrc).is_none() {
         // Cache control: memory is coherent here.
@@ -72,6 +75,18 @@ pub fn lower(inst: &Inst, pc: u64, lowering: &mut Lowering) -> Option<Record> {
     };
     record.mem.rules = Rules::of(lowering.target);
     let backend = lowering.backend;
+    if inst.row().operand(Name::vdata).is_some() {
+        if let Some(handler) = formatted::lower(inst, rest, typed, &mut record, lowering) {
+            record.run = handler;
+            return Some(record);
+        }
+    }
+    if typed {
+        return None;
+    }
+    if rest == "store_lds_dword" {
+        return Some(super::to_lds::buffer_store(record, backend));
+    }
     if let Some(name) = rest.strip_prefix("atomic_") {
         macro_rules! pick {
             ($op:ident) => {
@@ -342,7 +357,11 @@ impl<D: Store> Body for BufferStore<D> {
         }
         let at = positions(cx, record);
         let exec = cx.wave.exec();
-        let found = resolve(&buffer, &at, exec, D::BYTES);
+        let mut found = resolve(&buffer, &at, exec, D::BYTES);
+        if found.rest != 0 && D::BYTES > 4 {
+            // Lanes may overlap: all of them in ascending order.
+            found = Resolved { whole: 0, rest: exec, ..found };
+        }
         let flow = global::store::<D>(cx, record, &found.addresses, found.whole);
         if flow != Flow::Next || found.rest == 0 {
             return flow;

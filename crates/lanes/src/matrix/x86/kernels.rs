@@ -663,11 +663,10 @@ macro_rules! vector_kernels {
                         }
                         for row in 0..rows {
                             let at = job.d + lane + plan.rows[row];
-                            // SAFETY: `fits` checked that LANES words follow `at`.
-                            let words = unsafe { std::slice::from_raw_parts_mut(d.as_mut_ptr().add(at), v::LANES) };
-                            // SAFETY: `words` has LANES words, rows of `tops` have 16 bytes.
+                            // SAFETY: `fits` checked that LANES words follow `at`; rows of `tops`
+                            // have 16 bytes.
                             let (old, top0, top1) = unsafe {
-                                let old = v::load(words.as_ptr().cast());
+                                let old = v::load(d.as_ptr().add(at).cast());
                                 let top0 = v::load_bytes(tops[0][row].as_ptr().add(lane));
                                 (old, top0, v::load_bytes(tops[halves - 1][row].as_ptr().add(lane)))
                             };
@@ -687,13 +686,9 @@ macro_rules! vector_kernels {
                                     (top0, products::<GROUP, QUAD, 0, 1>(a, &bs, row, top0))
                                 }
                             };
-                            let (result, lost) = tail::<PARITY>(sum, top, old, &mut general);
-                            // SAFETY: `words` has LANES words.
-                            unsafe { v::store(words.as_mut_ptr().cast(), result) };
-                            if PARITY && lost != 0 {
-                                let column = job.b + lane;
-                                shape.repair(scratch, first, job.a + row, column, lost, &lanes_of(old), words);
-                            }
+                            let result = tail::<PARITY>(sum, top, scale_of(top), old, &mut general);
+                            // SAFETY: `fits` checked that LANES words follow `at`.
+                            unsafe { v::store(d.as_mut_ptr().add(at).cast(), result) };
                         }
                     }
                 }
@@ -709,6 +704,14 @@ macro_rules! vector_kernels {
             out
         }
 
+        /// 2^(24 - E) of the bits of 2^E: the exponent field is 24 + 127 - E, that is 278 less the
+        /// field of 2^E.
+        #[inline]
+        #[target_feature(enable = $features)]
+        fn scale_of(top: v::I) -> v::F {
+            v::float(v::sub_i(v::splat_i(278 << 23), top))
+        }
+
         /// Sum of the products of every `STEP`th k from `START`, each truncated towards zero to a
         /// multiple of 2^(E - 24), in these units. `top` has E as the bits of 2^E.
         ///
@@ -722,8 +725,7 @@ macro_rules! vector_kernels {
             row: usize,
             top: v::I,
         ) -> v::I {
-            // 2^(24 - E): its exponent field is 24 + 127 - E, that is 278 less the field of 2^E.
-            let scale = v::float(v::sub_i(v::splat_i(278 << 23), top));
+            let scale = scale_of(top);
             let mut sum = v::splat_i(0);
             let mut k = START;
             while k < GROUP {
@@ -735,44 +737,48 @@ macro_rules! vector_kernels {
             sum
         }
 
-        /// Adds the accumulator `s` to a group's sum `sum x 2^(E - 24)` and rounds once.
+        /// Adds the accumulator `s` to a group's sum `sum x 2^(E - 24)` and rounds once. `scale` is
+        /// 2^(24 - E), `top` has the bits of 2^E.
         ///
-        /// With E2 = max(E, e(s)) and g = E2 - E the accumulator is floored to multiples of
-        /// 2^(E2 - 24): C2 = floor(s x 2^(24 - E2)), below 2^25. The sum is floored to multiples
-        /// of 2^(E2 - 31), which matters only if g > 7.
+        /// With E2 = max(E, e(s)) and g = E2 - E the accumulator counts as floor(s x 2^(24 - E2))
+        /// in units of 2^(E2 - 24), and the sum is floored to multiples of 2^(E2 - 31).
         ///
-        /// If g <= 5 both are multiples of 2^(E - 24) and their total, sum + C2 x 2^g, has less
-        /// than 31 bits: `sum` is below 2^29 (2^30 with PARITY), C2 x 2^g below 2^30. An i32 holds
-        /// it, the conversion to f32 is the one rounding, and the product with the unit is exact.
+        /// If g <= 5 that takes nothing from the sum. If g = 0, E2 is E; if g > 0, E2 is e(s) and
+        /// the floor takes nothing from s. So either way the accumulator is floor(s x 2^(24 - E))
+        /// in the units of the sum, below 2^30. The sum is below 8 x 4 x 2^24 (PARITY: 16 products
+        /// below 1.875^2 x 2^24), so an i32 holds the total, the conversion to f32 is the one
+        /// rounding, and the product with the unit is exact.
+        #[inline]
+        #[target_feature(enable = $features)]
+        fn tail<const PARITY: bool>(sum: v::I, top: v::I, scale: v::F, s: v::F, general: &mut bool) -> v::F {
+            let accumulator = v::floor_product::<PARITY>(s, scale);
+            // Out of range, infinite and NaN accumulators convert to -2^31.
+            let limit = v::splat_i(1 << 30);
+            let above = v::add_i(accumulator, limit);
+            *general = *general || v::mask_bits(v::greater(v::splat_i(0), above)) != 0;
+            if *general {
+                return tail_general::<PARITY>(sum, top, s);
+            }
+            let unit = v::float(v::sub_i(top, v::splat_i(24 << 23)));
+            v::mul(v::convert(v::add_i(sum, accumulator)), unit)
+        }
+
+        /// [`tail`] for any g.
         ///
         /// If g > 5 the sum loses g - 5 bits, at most two of which (the floor at 2^(E2 - 31) drops
         /// the others) are not zero by rule: they are jammed into the lowest bit, in units of
-        /// 2^(E2 - 29). That is right if the total has 26 bits at least, two more than the result:
-        /// |s| is 2^E2 or more, 2^29 units; without PARITY the sum is below 2^(E + 5), 2^28 units,
-        /// so the total has 28 bits. With PARITY it may cancel: such lanes come back as a mask.
-        ///
-        /// The second way serves any g. `general` keeps to it once it was needed: a branch that
-        /// changes its mind costs more.
-        #[inline]
+        /// 2^(E2 - 29). That is right if the total has 26 bits at least, two more than the result.
+        /// |s| is 2^E2 or more. Without PARITY the sum is below 2^(E + 5), so the total is at
+        /// least 2^(E2 - 1), 2^28 units. With PARITY the sum is below 16 x 1.875^2 < 57 times 2^E,
+        /// so the total is above 7 x 2^(E2 - 6), 2^25 units.
         #[target_feature(enable = $features)]
-        fn tail<const PARITY: bool>(sum: v::I, top: v::I, s: v::F, general: &mut bool) -> (v::F, u32) {
+        fn tail_general<const PARITY: bool>(sum: v::I, top: v::I, s: v::F) -> v::F {
             let infinity = v::splat_i(0x7f80_0000);
             let power = v::and(v::bits(s), infinity);
             let top2 = v::max_i(top, power);
             let scale = v::float(v::sub_i(v::splat_i(278 << 23), top2));
-            let mut accumulator = v::floor_product(s, scale);
-            if PARITY {
-                // More than 25 places below: no drag towards minus infinity.
-                let far = v::greater(v::sub_i(top2, power), v::splat_i(25 << 23));
-                accumulator = v::select(far, v::splat_i(0), accumulator);
-            }
+            let accumulator = v::floor_product::<PARITY>(s, scale);
             let gap = v::shr::<23>(v::sub_i(top2, top));
-            let unit = v::sub_i(top, v::splat_i(24 << 23));
-            if !*general && v::mask_bits(v::greater(gap, v::splat_i(5))) == 0 {
-                let total = v::add_i(sum, v::shl_each(accumulator, gap));
-                return (v::mul(v::convert(total), v::float(unit)), 0);
-            }
-            *general = true;
             let (loss, floor) = (v::sub_floor(gap, v::splat_i(5)), v::sub_floor(gap, v::splat_i(7)));
             let floored = v::sar_each(sum, floor);
             let rest = v::sub_i(loss, floor);
@@ -780,20 +786,11 @@ macro_rules! vector_kernels {
             let exact = v::equal(v::shl_each(kept, rest), floored);
             let jammed = v::select(exact, kept, v::or(kept, v::splat_i(1)));
             let total = v::add_i(jammed, v::shl_each(accumulator, v::sub_i(gap, loss)));
-            let unit = v::float(v::add_i(unit, v::shl::<23>(loss)));
-            let result = v::mul(v::convert(total), unit);
+            let unit = v::add_i(v::sub_i(top, v::splat_i(24 << 23)), v::shl::<23>(loss));
+            let result = v::mul(v::convert(total), v::float(unit));
             // An infinite or NaN accumulator stays.
             let special = v::equal(power, infinity);
-            let kept = v::bits(v::canonical(s));
-            let result = v::float(v::select(special, kept, v::bits(result)));
-            let lost = if PARITY {
-                let limit = v::splat_i(1 << 25);
-                let small = v::both(v::greater(limit, total), v::greater(total, v::sub_i(v::splat_i(0), limit)));
-                v::mask_bits(small) & !v::mask_bits(exact) & !v::mask_bits(special)
-            } else {
-                0
-            };
-            (result, lost)
+            v::float(v::select(special, v::bits(v::canonical(s)), v::bits(result)))
         }
 
         /// RDNA3's steps of two products, where f64 holds every sum exactly.

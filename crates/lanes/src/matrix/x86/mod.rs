@@ -260,26 +260,6 @@ impl Fused {
         let floor = (low - 8 - top) as i8;
         Some(Fused { group, parity, bases: (top_a, top_b), floor, mins, least: least(low - 8) })
     }
-
-    /// Computes single lanes again, by the scalar reference.
-    #[cold]
-    #[allow(clippy::too_many_arguments)]
-    fn repair(&self, scratch: &Scratch, first: usize, row: usize, column: usize, lanes: u32, old: &[f32], out: &mut [u32]) {
-        let mut a = [0.0; 16];
-        let mut b = [0.0; 16];
-        for (lane, (&old, out)) in old.iter().zip(out).enumerate() {
-            if lanes >> lane & 1 == 0 {
-                continue;
-            }
-            for k in 0..self.group {
-                a[k] = scratch.a[first + k][row];
-                b[k] = scratch.b[first + k][column + lane];
-            }
-            let (a, b) = (&a[..self.group], &b[..self.group]);
-            let sum = super::fused::group(a, b, old, self.mins.0, self.mins.1, self.parity);
-            *out = sum.to_bits();
-        }
-    }
 }
 
 /// The plan for the layouts of `layout::d_slot`, 32-bit accumulators.

@@ -269,18 +269,23 @@ pub fn halves(x: I) -> (F, F) {
     )
 }
 
-/// floor(x * scale); the product may underflow without changing the result.
+/// floor(x * scale); the product may underflow without changing the result. With `NEAR`
+/// products below a half in magnitude give 0.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-pub fn floor_product(x: F, scale: F) -> I {
+pub fn floor_product<const NEAR: bool>(x: F, scale: F) -> I {
     let product = _mm256_mul_ps(x, scale);
-    let zero = _mm256_setzero_ps();
+    let floor = _mm256_cvttps_epi32(_mm256_floor_ps(product));
+    if NEAR {
+        let magnitude = _mm256_andnot_ps(_mm256_set1_ps(-0.0), product);
+        let far = _mm256_cmp_ps::<_CMP_LT_OQ>(magnitude, _mm256_set1_ps(0.5));
+        return _mm256_andnot_si256(_mm256_castps_si256(far), floor);
+    }
     // A negative number that underflowed to zero has the floor -1, which a mask is.
-    let lost = _mm256_and_ps(
-        _mm256_cmp_ps::<_CMP_LT_OQ>(x, zero),
-        _mm256_cmp_ps::<_CMP_EQ_OQ>(product, zero),
-    );
-    _mm256_add_epi32(_mm256_cvttps_epi32(_mm256_floor_ps(product)), _mm256_castps_si256(lost))
+    let zero = _mm256_setzero_ps();
+    let negative = _mm256_cmp_ps::<_CMP_LT_OQ>(x, zero);
+    let lost = _mm256_and_ps(negative, _mm256_cmp_ps::<_CMP_EQ_OQ>(product, zero));
+    _mm256_add_epi32(floor, _mm256_castps_si256(lost))
 }
 
 /// # Safety

@@ -264,12 +264,18 @@ pub fn halves(x: I) -> (F, F) {
     (_mm512_cvtph_ps(_mm512_cvtepi32_epi16(x)), _mm512_cvtph_ps(_mm512_cvtepi32_epi16(high)))
 }
 
-/// floor(x * scale); the product may underflow: rounded down it keeps its floor.
+/// floor(x * scale); the product may underflow: rounded down it keeps its floor. With `NEAR`
+/// products below a half in magnitude give 0.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
-pub fn floor_product(x: F, scale: F) -> I {
+pub fn floor_product<const NEAR: bool>(x: F, scale: F) -> I {
     const DOWN: i32 = _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC;
-    _mm512_cvt_roundps_epi32::<DOWN>(_mm512_mul_round_ps::<DOWN>(x, scale))
+    let product = _mm512_mul_round_ps::<DOWN>(x, scale);
+    if NEAR {
+        let near = _mm512_cmp_ps_mask::<_CMP_NLT_UQ>(_mm512_abs_ps(product), _mm512_set1_ps(0.5));
+        return _mm512_maskz_cvt_roundps_epi32::<DOWN>(near, product);
+    }
+    _mm512_cvt_roundps_epi32::<DOWN>(product)
 }
 
 /// # Safety
