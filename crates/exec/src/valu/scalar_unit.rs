@@ -41,7 +41,8 @@ pub fn lower(inst: &Inst, pc: u64, lowering: &Lowering) -> Option<Record> {
     record.src[0] = lowering.source(inst, Name::src0)?;
     record.aux = rocjitsu_lanes::kernel::Aux(lowering.state.0 & 0x7ff);
     record.imm = i64::from(inst.field(Name::src0_modifiers).unwrap_or(0));
-    record.imm2 = i64::from(inst.field(Name::omod).unwrap_or(0) | inst.field(Name::clamp).unwrap_or(0) << 2);
+    record.imm2 =
+        i64::from(inst.field(Name::omod).unwrap_or(0) | inst.field(Name::clamp).unwrap_or(0) << 2);
     // What a block decoded ahead of it depends on may change with M0.
     record.ends_block = record.dst == Operand::Scalar(scalar::M0 as u8);
     record.detail = Some(Box::new(function));
@@ -49,7 +50,11 @@ pub fn lower(inst: &Inst, pc: u64, lowering: &Lowering) -> Option<Record> {
 }
 
 fn run(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
-    let Some(function) = record.detail.as_ref().and_then(|d| d.downcast_ref::<Function>()) else {
+    let Some(function) = record
+        .detail
+        .as_ref()
+        .and_then(|d| d.downcast_ref::<Function>())
+    else {
         return Flow::Next;
     };
     let m = mode(record.aux);
@@ -60,12 +65,23 @@ fn run(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
         Function::F32(f) => {
             let x = flush32(modifiers::source_f32(word, abs, neg), m.flush_in32);
             let r = modifiers::omod_f32(flush32(f(x), m.flush_out32), omod);
-            if clamp { modifiers::clamp_f32(r, true) } else { r }
+            if clamp {
+                modifiers::clamp_f32(r, true)
+            } else {
+                r
+            }
         }
         Function::F16(f) => {
-            let x = flush16(modifiers::source_f16(word as u16, abs, neg), m.flush_in16_64);
+            let x = flush16(
+                modifiers::source_f16(word as u16, abs, neg),
+                m.flush_in16_64,
+            );
             let r = modifiers::omod_f16(flush16(f(x), m.flush_out16_64), omod);
-            u32::from(if clamp { modifiers::clamp_f16(r, true) } else { r })
+            u32::from(if clamp {
+                modifiers::clamp_f16(r, true)
+            } else {
+                r
+            })
         }
     };
     cx.set32(record.dst, value);

@@ -21,8 +21,9 @@ type Row = [u32; 64];
 struct Plan {
     /// From wide to narrow, or back.
     packs: bool,
-    /// The narrow format and its bits.
+    /// The narrow format.
     narrow: Format,
+    /// Its bits.
     bits: u32,
     /// The wide one.
     wide: Wide,
@@ -36,13 +37,15 @@ struct Plan {
     byte_scale: bool,
     /// The part of a register that a result or source of less than 32 bits takes: its first bit.
     part: u32,
-    /// Which half of register holds a single 16-bit source.
+    /// Right shift that brings a single 16-bit source into the low half.
     source_shift: u32,
     /// Byte of the scale.
     scale_byte: u32,
-    /// Sources 0 and 1 are negated, absolute.
+    /// Whether sources 0 and 1 are negated.
     neg: [bool; 2],
+    /// Whether their absolute value is taken first.
     abs: [bool; 2],
+    /// Rules of the target.
     rules: ScaleRules,
 }
 
@@ -91,8 +94,10 @@ impl Plan {
         let sel = op_sel(inst);
         let size = count * bits;
         let gfx1250 = inst.target() == Target::Gfx1250;
-        let modifier =
-            |bit: u32| [Name::src0_modifiers, Name::src1_modifiers].map(|n| inst.field(n).unwrap_or(0) >> bit & 1 != 0);
+        let modifier = |bit: u32| {
+            [Name::src0_modifiers, Name::src1_modifiers]
+                .map(|n| inst.field(n).unwrap_or(0) >> bit & 1 != 0)
+        };
         Some(Plan {
             packs,
             narrow,
@@ -109,12 +114,19 @@ impl Plan {
                 (false, 16) => 16 * (sel & 1),
                 _ => 0,
             },
-            source_shift: if count == 1 && packs && wide != Wide::F32 { 16 * (sel & 1) } else { 0 },
-            // The result of a single conversion to f16 goes to the half that op_sel names.
+            source_shift: if count == 1 && packs && wide != Wide::F32 {
+                16 * (sel & 1)
+            } else {
+                0
+            },
             scale_byte: inst.field(Name::scale_sel).unwrap_or(0) & 3,
             neg: modifier(0),
             abs: modifier(1),
-            rules: ScaleRules { fp16_ovfl, infinity_is_nan: gfx1250, halves: gfx1250 },
+            rules: ScaleRules {
+                fp16_ovfl,
+                infinity_is_nan: gfx1250,
+                halves: gfx1250,
+            },
         })
     }
 
@@ -139,6 +151,7 @@ pub fn lower(inst: &Inst, pc: u64, lowering: &Lowering) -> Option<Record> {
             record.src[slot] = lowering.banked(operand, slot as u32);
         }
     }
+    // The half that takes the result of a single conversion to f16.
     record.imm = i64::from(op_sel(inst) >> 3 & 1);
     record.detail = Some(Box::new(plan));
     Some(record)
@@ -153,25 +166,50 @@ fn word(cx: &Cx<'_, '_>, operand: Operand, n: usize) -> Row {
 }
 
 fn run(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
-    let Some(plan) = record.detail.as_ref().and_then(|d| d.downcast_ref::<Plan>()).copied() else {
+    let Some(plan) = record
+        .detail
+        .as_ref()
+        .and_then(|d| d.downcast_ref::<Plan>())
+        .copied()
+    else {
         return Flow::Next;
     };
     let [first, second, third, _] = record.src;
     // Two f32 values come in two operands, unless the random number takes the place of the second.
     let apart = plan.packs && plan.count == 2 && plan.wide == Wide::F32 && !plan.stochastic;
-    let words = plan.words(if plan.packs { plan.wide_bits() } else { plan.bits });
+    let words = plan.words(if plan.packs {
+        plan.wide_bits()
+    } else {
+        plan.bits
+    });
     let mut sources: Vec<Row> = if apart {
         vec![word(cx, first, 0), word(cx, second, 0)]
     } else if plan.interleaved {
-        [first, second].iter().flat_map(|&s| (0..16).map(move |n| (s, n))).map(|(s, n)| word(cx, s, n)).collect()
+        [first, second]
+            .iter()
+            .flat_map(|&s| (0..16).map(move |n| (s, n)))
+            .map(|(s, n)| word(cx, s, n))
+            .collect()
     } else {
         (0..words).map(|n| word(cx, first, n)).collect()
     };
     modify(&plan, apart, &mut sources);
-    let scales = word(cx, if apart || plan.stochastic || plan.interleaved { third } else { second }, 0);
+    let scales = word(
+        cx,
+        if apart || plan.stochastic || plan.interleaved {
+            third
+        } else {
+            second
+        },
+        0,
+    );
     let randoms = word(cx, second, 0);
 
-    let out_words = plan.words(if plan.packs { plan.bits } else { plan.wide_bits() });
+    let out_words = plan.words(if plan.packs {
+        plan.bits
+    } else {
+        plan.wide_bits()
+    });
     let mut results = vec![[0; 64]; out_words];
     for lane in 0..cx.wave.lanes as usize {
         let mut source = [0; 32];
@@ -179,7 +217,13 @@ fn run(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
             *to = row[lane];
         }
         let mut out = [0; 32];
-        convert(&plan, &source, scales[lane], randoms[lane], &mut out[..out_words]);
+        convert(
+            &plan,
+            &source,
+            scales[lane],
+            randoms[lane],
+            &mut out[..out_words],
+        );
         for (row, value) in results.iter_mut().zip(out) {
             row[lane] = value;
         }
@@ -216,7 +260,12 @@ fn modify(plan: &Plan, apart: bool, sources: &mut [Row]) {
 }
 
 fn convert(plan: &Plan, source: &[u32; 32], scale: u32, random: u32, out: &mut [u32]) {
-    let Plan { narrow, wide, rules, .. } = *plan;
+    let Plan {
+        narrow,
+        wide,
+        rules,
+        ..
+    } = *plan;
     if plan.interleaved {
         let (a, b) = source.split_at(16);
         return v_cvt_scalef32_2xpk16(a, b, scale, narrow, rules, out);
@@ -231,9 +280,21 @@ fn convert(plan: &Plan, source: &[u32; 32], scale: u32, random: u32, out: &mut [
             (16, 6) => v_cvt_scalef32_pack::<16, 6>,
             _ => v_cvt_scalef32_pack::<32, 6>,
         };
-        return pack(source, wide, scale, narrow, plan.stochastic.then_some(random), rules, out);
+        return pack(
+            source,
+            wide,
+            scale,
+            narrow,
+            plan.stochastic.then_some(random),
+            rules,
+            out,
+        );
     }
-    let scale = if plan.byte_scale { (scale >> (8 * plan.scale_byte)) as u8 } else { scale_of_f32(scale) };
+    let scale = if plan.byte_scale {
+        (scale >> (8 * plan.scale_byte)) as u8
+    } else {
+        scale_of_f32(scale)
+    };
     let unpack = match (plan.count, plan.bits) {
         (1, 8) => v_cvt_scale_unpack::<1, 8>,
         (2, 8) => v_cvt_scale_unpack::<2, 8>,
@@ -248,16 +309,27 @@ fn convert(plan: &Plan, source: &[u32; 32], scale: u32, random: u32, out: &mut [
 
 /// Writes the results; one of less than a word replaces a part of the destination.
 fn store(cx: &mut Cx<'_, '_>, record: &Record, plan: &Plan, results: &mut [Row]) {
-    let size = plan.count * if plan.packs { plan.bits } else { plan.wide_bits() };
+    let size = plan.count
+        * if plan.packs {
+            plan.bits
+        } else {
+            plan.wide_bits()
+        };
     if let (true, [only]) = (size < 32, &mut *results) {
-        let shift = if plan.packs { plan.part } else { 16 * record.imm as u32 };
+        let shift = if plan.packs {
+            plan.part
+        } else {
+            16 * record.imm as u32
+        };
         let mask = ((1 << size) - 1) << shift;
         let old = row_of(cx, record.dst);
         for (w, old) in only.iter_mut().zip(old) {
             *w = *w << shift & mask | old & !mask;
         }
     }
-    let Operand::Vector(r) = record.dst else { return };
+    let Operand::Vector(r) = record.dst else {
+        return;
+    };
     for (n, row) in results.iter().enumerate() {
         merge(cx, Operand::Vector(r + n as u16), |lane| row[lane as usize]);
     }
@@ -276,7 +348,10 @@ mod tests {
     #[test]
     fn codes_fill_parts_of_words() {
         let mut plan = plan(Target::Gfx950, &[0xd235_0000, 0x040a_0300]);
-        assert_eq!((plan.packs, plan.count, plan.bits, plan.wide), (true, 2, 8, Wide::F32));
+        assert_eq!(
+            (plan.packs, plan.count, plan.bits, plan.wide),
+            (true, 2, 8, Wide::F32)
+        );
         let mut source = [0; 32];
         (source[0], source[1]) = (2f32.to_bits(), (-4f32).to_bits());
         let mut out = [0];

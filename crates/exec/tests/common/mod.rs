@@ -30,7 +30,11 @@ unsafe impl Sync for Memory {}
 impl Memory {
     /// `size` zero bytes at GPU address `base`.
     pub fn new(base: u64, size: usize) -> Memory {
-        Memory { base, host: Box::into_raw(vec![0u8; size].into_boxed_slice()).cast(), size }
+        Memory {
+            base,
+            host: Box::into_raw(vec![0u8; size].into_boxed_slice()).cast(),
+            size,
+        }
     }
 
     /// Stores bytes at a GPU address.
@@ -67,7 +71,12 @@ unsafe impl AddressSpace for Memory {
         if !(self.base..end).contains(&address) {
             return Err(FaultKind::Unmapped);
         }
-        Ok(Extent { start: self.base, end, host: self.host, writable: true })
+        Ok(Extent {
+            start: self.base,
+            end,
+            host: self.host,
+            writable: true,
+        })
     }
     fn extent_near(&self, _: u64) -> Option<Extent> {
         self.find(self.base).ok()
@@ -102,14 +111,23 @@ impl<'a> Bench<'a> {
 
     /// What an instruction reaches.
     pub fn cx(&mut self) -> Cx<'_, 'a> {
-        Cx { wave: &mut self.wave, group: &mut self.group, unit: &mut self.unit }
+        Cx {
+            wave: &mut self.wave,
+            group: &mut self.group,
+            unit: &mut self.unit,
+        }
     }
 
     /// The record of the instruction at the start of `bytes`.
     pub fn record(&self, bytes: &[u8], pc: u64) -> Result<Record, String> {
         let target = self.unit.target;
-        let inst = decode(target, target.execution_set(self.wave.lanes), bytes).map_err(|e| e.to_string())?;
-        Ok(lower(inst, pc, &mut Lowering::new(target, self.unit.backend, State::of(&self.wave))))
+        let inst = decode(target, target.execution_set(self.wave.lanes), bytes)
+            .map_err(|e| e.to_string())?;
+        Ok(lower(
+            inst,
+            pc,
+            &mut Lowering::new(target, self.unit.backend, State::of(&self.wave)),
+        ))
     }
 
     /// Executes the instruction at the start of `bytes` as if it stood at `pc`; `wave.pc` is then the
@@ -124,12 +142,21 @@ impl<'a> Bench<'a> {
     pub fn run(&mut self, words: &[u32]) {
         let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
         let flow = self.step(&bytes, 0x1000).unwrap();
-        assert!(matches!(flow, Flow::Next | Flow::Jump), "{words:x?}: {flow:?} {:?}", self.fault());
+        assert!(
+            matches!(flow, Flow::Next | Flow::Jump),
+            "{words:x?}: {flow:?} {:?}",
+            self.fault()
+        );
     }
 
     /// Executes one instruction given as bytes, and expects it to go on.
     pub fn next(&mut self, bytes: &[u8]) {
-        assert_eq!(self.step(bytes, 0x1000), Ok(Flow::Next), "{bytes:x?}: {:?}", self.fault());
+        assert_eq!(
+            self.step(bytes, 0x1000),
+            Ok(Flow::Next),
+            "{bytes:x?}: {:?}",
+            self.fault()
+        );
     }
 
     /// Executes instructions in a row, without branches. Returns how many were executed and the last flow.
@@ -157,12 +184,18 @@ pub fn hex(text: &str) -> u64 {
 
 /// Bytes in hex.
 pub fn hex_bytes(text: &str) -> Vec<u8> {
-    (0..text.len()).step_by(2).map(|i| u8::from_str_radix(&text[i..i + 2], 16).unwrap()).collect()
+    (0..text.len())
+        .step_by(2)
+        .map(|i| u8::from_str_radix(&text[i..i + 2], 16).unwrap())
+        .collect()
 }
 
 /// Words in hex, 8 digits each.
 pub fn hex_words(text: &str) -> Vec<u32> {
-    (0..text.len()).step_by(8).map(|i| u32::from_str_radix(&text[i..i + 8], 16).unwrap()).collect()
+    (0..text.len())
+        .step_by(8)
+        .map(|i| u32::from_str_radix(&text[i..i + 8], 16).unwrap())
+        .collect()
 }
 
 /// How to compare (`cmp` in data/semantics/README.md).
@@ -270,14 +303,18 @@ struct Plane {
 
 /// A file below the repository's `data/`.
 pub fn data(path: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../data").join(path)
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("../../data")
+        .join(path)
 }
 
 /// Text of an xz file below `data/`.
 pub fn read_xz(path: &str) -> String {
     let file = std::fs::File::open(data(path)).unwrap_or_else(|e| panic!("data/{path}: {e}"));
     let mut text = String::new();
-    liblzma::read::XzDecoder::new(file).read_to_string(&mut text).unwrap();
+    liblzma::read::XzDecoder::new(file)
+        .read_to_string(&mut text)
+        .unwrap();
     text
 }
 
@@ -305,9 +342,14 @@ pub fn semantics(name: &str, wanted: impl Fn(&str) -> bool) -> Semantics {
         } else if line.starts_with("{\"t\"") {
             all.hardware.push(serde_json::from_str(line).unwrap());
         } else {
-            let format = line.split("\"f\":\"").nth(1).and_then(|r| r.split('"').next()).unwrap_or("");
+            let format = line
+                .split("\"f\":\"")
+                .nth(1)
+                .and_then(|r| r.split('"').next())
+                .unwrap_or("");
             if wanted(format) {
-                all.cases.push(serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}")));
+                all.cases
+                    .push(serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}")));
             }
         }
     }
@@ -316,7 +358,13 @@ pub fn semantics(name: &str, wanted: impl Fn(&str) -> bool) -> Semantics {
 
 impl Semantics {
     /// A wave with the state before the case; `target` may be another chip of the file's family.
-    pub fn prepare<'a>(&self, case: &Case, target: Target, backend: Backend, memory: &'a Memory) -> Bench<'a> {
+    pub fn prepare<'a>(
+        &self,
+        case: &Case,
+        target: Target,
+        backend: Backend,
+        memory: &'a Memory,
+    ) -> Bench<'a> {
         use rocjitsu_exec::target::TargetFacts;
         use rocjitsu_exec::wave::scalar;
         let mut bench = Bench::new(target, self.wave, backend, memory);
@@ -333,7 +381,9 @@ impl Semantics {
             wave.v.write(r, pool).copy_from_slice(&self.planes[plane]);
         }
         for (&r, &plane) in &case.a {
-            wave.v.write(r + target.acc_base(), pool).copy_from_slice(&self.planes[plane]);
+            wave.v
+                .write(r + target.acc_base(), pool)
+                .copy_from_slice(&self.planes[plane]);
         }
         if case.lds == Some(1) {
             for (to, word) in bench.group.lds.chunks_exact_mut(4).zip(&self.lds) {
@@ -354,7 +404,13 @@ impl Semantics {
         let mut bench = Bench::new(target, self.wave, backend, memory);
         bench.wave.mode = hex(&case.mode) as u32;
         bench.wave.set_exec(((1u128 << case.lanes) - 1) as u64);
-        for (lane, word) in bench.wave.v.write(255, &mut bench.unit.pool).iter_mut().enumerate() {
+        for (lane, word) in bench
+            .wave
+            .v
+            .write(255, &mut bench.unit.pool)
+            .iter_mut()
+            .enumerate()
+        {
             *word = lane as u32;
         }
         bench

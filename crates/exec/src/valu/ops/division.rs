@@ -94,7 +94,10 @@ fn moderate<L: Lanes>(de: L::V, ne: L::V, max: i32, near_max: i32, bias: i32, ti
 fn unscaled32<L: Lanes>(a: L::V, b: L::V, c: L::V) -> L::M {
     let exponent = |x: L::V| L::and(L::shr(x, L::splat(23)), L::splat(0xff));
     let one_of_them = L::m_or(L::eq(a, b), L::eq(a, c));
-    L::m_and(one_of_them, moderate::<L>(exponent(b), exponent(c), 0xff, 96, 127, 23))
+    L::m_and(
+        one_of_them,
+        moderate::<L>(exponent(b), exponent(c), 0xff, 96, 127, 23),
+    )
 }
 
 #[inline(always)]
@@ -105,7 +108,10 @@ fn unscaled64<L: Lanes>(a: L::W, b: L::W, c: L::W) -> L::M {
         L::m_and(L::eq(xl, yl), L::eq(xh, yh))
     };
     let one_of_them = L::m_or(same(a, b), same(a, c));
-    L::m_and(one_of_them, moderate::<L>(exponent(b), exponent(c), 0x7ff, 768, 1023, 53))
+    L::m_and(
+        one_of_them,
+        moderate::<L>(exponent(b), exponent(c), 0x7ff, 768, 1023, 53),
+    )
 }
 
 /// Lanes without zero, infinity, NaN, subnormal or vanishing quotient.
@@ -114,7 +120,10 @@ fn ordinary32<L: Lanes>(q: L::V, b: L::V, c: L::V) -> L::M {
     let exponent = |x: L::V| L::and(L::shr(x, L::splat(23)), L::splat(0xff));
     let (be, ce) = (exponent(b), exponent(c));
     let operands = L::m_and(within::<L>(be, 0, 0xff), within::<L>(ce, 0, 0xff));
-    let quotient = L::m_and(within::<L>(L::sub(ce, be), -151, 256), L::m_not(L::unordered_f32(q, q)));
+    let quotient = L::m_and(
+        within::<L>(L::sub(ce, be), -151, 256),
+        L::m_not(L::unordered_f32(q, q)),
+    );
     L::m_and(operands, quotient)
 }
 

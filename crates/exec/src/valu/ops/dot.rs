@@ -1,7 +1,7 @@
 //! Dot products of packed values with an accumulator.
 
-use rocjitsu_lanes::kernel::Aux;
 use rocjitsu_lanes::fp::Rounding;
+use rocjitsu_lanes::kernel::Aux;
 use rocjitsu_lanes::scalar::dot::{self, DotRules};
 
 use super::ops;

@@ -108,7 +108,11 @@ pub fn fma<L: Lanes>(a: L::V, b: L::V, c: L::V) -> L::V {
 /// The larger or the smaller of f32 numbers.
 #[inline(always)]
 pub fn choose<L: Lanes, const MAX: bool>(a: L::V, b: L::V) -> L::V {
-    if MAX { L::max_f32(a, b) } else { L::min_f32(a, b) }
+    if MAX {
+        L::max_f32(a, b)
+    } else {
+        L::min_f32(a, b)
+    }
 }
 
 /// Minimum or maximum of f16 values, found on them as f32 unless one is NaN.
@@ -130,9 +134,15 @@ fn three<L: Lanes, const FIRST: bool, const THEN: bool>(
     slow: impl Fn(u16, u16, u16) -> u16,
 ) -> L::V {
     let (wide_a, wide_b, wide_c) = (L::f32_from_f16(a), L::f32_from_f16(b), L::f32_from_f16(c));
-    let nan = L::m_or(L::unordered_f32(wide_a, wide_b), L::unordered_f32(wide_c, wide_c));
+    let nan = L::m_or(
+        L::unordered_f32(wide_a, wide_b),
+        L::unordered_f32(wide_c, wide_c),
+    );
     if L::bits(nan) == 0 {
-        L::f16_from_f32(choose::<L, THEN>(choose::<L, FIRST>(wide_a, wide_b), wide_c))
+        L::f16_from_f32(choose::<L, THEN>(
+            choose::<L, FIRST>(wide_a, wide_b),
+            wide_c,
+        ))
     } else {
         half3::<L>(a, b, c, slow)
     }
@@ -141,7 +151,10 @@ fn three<L: Lanes, const FIRST: bool, const THEN: bool>(
 #[inline(always)]
 fn median<L: Lanes>(a: L::V, b: L::V, c: L::V, slow: impl Fn(u16, u16, u16) -> u16) -> L::V {
     let (wide_a, wide_b, wide_c) = (L::f32_from_f16(a), L::f32_from_f16(b), L::f32_from_f16(c));
-    let nan = L::m_or(L::unordered_f32(wide_a, wide_b), L::unordered_f32(wide_c, wide_c));
+    let nan = L::m_or(
+        L::unordered_f32(wide_a, wide_b),
+        L::unordered_f32(wide_c, wide_c),
+    );
     if L::bits(nan) == 0 {
         L::f16_from_f32(med3_numbers::<L>(wide_a, wide_b, wide_c))
     } else {

@@ -136,7 +136,10 @@ ops! {
 /// How min and max treat NaNs before gfx12; see [`super::float_facts::adjust`].
 #[inline(always)]
 pub fn nan_rules(x: Aux) -> NanRules {
-    NanRules { ieee: x.ieee(), second: x.immediate() & 1 != 0 }
+    NanRules {
+        ieee: x.ieee(),
+        second: x.immediate() & 1 != 0,
+    }
 }
 
 #[inline(always)]

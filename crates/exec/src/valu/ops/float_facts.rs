@@ -40,12 +40,20 @@ pub fn immediate(inst: &Inst, of_op: u32) -> u32 {
         | Op::v_cvt_sr_fp8_f32
         | Op::v_cvt_sr_bf8_f32
         | Op::v_cvt_sr_fp8_f16
-        | Op::v_cvt_sr_bf8_f16 => of_op | inst.field(Name::byte_sel).unwrap_or_else(|| op_sel(inst) >> 2) & 3,
+        | Op::v_cvt_sr_bf8_f16 => {
+            of_op
+                | inst
+                    .field(Name::byte_sel)
+                    .unwrap_or_else(|| op_sel(inst) >> 2)
+                    & 3
+        }
         Op::v_dot4_i32_iu8 | Op::v_dot8_i32_iu4 => {
             inst.field(Name::src0_modifiers).unwrap_or(0) & 1
                 | (inst.field(Name::src1_modifiers).unwrap_or(0) & 1) << 1
         }
-        Op::v_pk_add_f32 | Op::v_pk_mul_f32 | Op::v_pk_fma_f32 => modifiers(inst, 2, |bits| bits & 3),
+        Op::v_pk_add_f32 | Op::v_pk_mul_f32 | Op::v_pk_fma_f32 => {
+            modifiers(inst, 2, |bits| bits & 3)
+        }
         Op::v_fma_mix_f32
         | Op::v_fma_mixlo_f16
         | Op::v_fma_mixhi_f16
@@ -61,9 +69,15 @@ pub fn immediate(inst: &Inst, of_op: u32) -> u32 {
 
 /// Bits made of the modifiers of the three sources, `width` for each.
 fn modifiers(inst: &Inst, width: u32, f: impl Fn(u32) -> u32) -> u32 {
-    let names = [Name::src0_modifiers, Name::src1_modifiers, Name::src2_modifiers];
+    let names = [
+        Name::src0_modifiers,
+        Name::src1_modifiers,
+        Name::src2_modifiers,
+    ];
     let of = |name| f(inst.field(name).unwrap_or(0));
-    names.into_iter().enumerate().fold(0, |all, (slot, name)| all | of(name) << (width * slot as u32))
+    names.into_iter().enumerate().fold(0, |all, (slot, name)| {
+        all | of(name) << (width * slot as u32)
+    })
 }
 
 /// The four op_sel bits of a VOP3 instruction: one for each source, bit 3 for the destination.
@@ -89,10 +103,28 @@ pub fn mixed_constant(inst: &Inst, name: Option<Name>, k: u64) -> u64 {
     if name.and_then(|n| inst.field(n)).unwrap_or(0) & 8 != 0 {
         return k;
     }
-    let f16 = [0x3800, 0xb800, 0x3c00, 0xbc00, 0x4000, 0xc000, 0x4400, 0xc400, 0x3118];
-    let bf16 = [0x3f00, 0xbf00, 0x3f80, 0xbf80, 0x4000, 0xc000, 0x4080, 0xc080, 0x3e22];
-    let values = [0.5f32, -0.5, 1.0, -1.0, 2.0, -2.0, 4.0, -4.0, f32::from_bits(0x3e22_f983)];
-    let codes = if inst.op().name().contains("bf16") { bf16 } else { f16 };
+    let f16 = [
+        0x3800, 0xb800, 0x3c00, 0xbc00, 0x4000, 0xc000, 0x4400, 0xc400, 0x3118,
+    ];
+    let bf16 = [
+        0x3f00, 0xbf00, 0x3f80, 0xbf80, 0x4000, 0xc000, 0x4080, 0xc080, 0x3e22,
+    ];
+    let values = [
+        0.5f32,
+        -0.5,
+        1.0,
+        -1.0,
+        2.0,
+        -2.0,
+        4.0,
+        -4.0,
+        f32::from_bits(0x3e22_f983),
+    ];
+    let codes = if inst.op().name().contains("bf16") {
+        bf16
+    } else {
+        f16
+    };
     match codes.iter().position(|&c| c == k) {
         Some(i) => u64::from(values[i].to_bits()),
         None => k,

@@ -50,7 +50,11 @@ fn three<L: Lanes>([a, b, c]: [L::V; 3], f: impl Fn(u32, u32, u32) -> u32) -> L:
 /// An f32 with subnormals flushed, if MODE flushes f32 results.
 #[inline(always)]
 fn flushed<L: Lanes>(x: Aux, v: L::V) -> L::V {
-    if mode(x).flush_out32 { zeroed::<L>(v, 0x7f80_0000, 1 << 31) } else { v }
+    if mode(x).flush_out32 {
+        zeroed::<L>(v, 0x7f80_0000, 1 << 31)
+    } else {
+        v
+    }
 }
 
 /// `v`, or a zero of its sign where the bits of `exponent` are clear.
@@ -64,14 +68,22 @@ fn zeroed<L: Lanes>(v: L::V, exponent: u32, sign: u32) -> L::V {
 #[inline(always)]
 fn halves<L: Lanes>(x: Aux, [a, b, c]: [L::V; 3]) -> [L::V; 3] {
     let m = mode(x);
-    [source::<L, false>(x, 0, a, m), source::<L, false>(x, 1, b, m), source::<L, false>(x, 2, c, m)]
+    [
+        source::<L, false>(x, 0, a, m),
+        source::<L, false>(x, 1, b, m),
+        source::<L, false>(x, 2, c, m),
+    ]
 }
 
 /// The sources as f32, with bf16 halves.
 #[inline(always)]
 fn brain_halves<L: Lanes>(x: Aux, [a, b, c]: [L::V; 3]) -> [L::V; 3] {
     let m = mode(x);
-    [source::<L, true>(x, 0, a, m), source::<L, true>(x, 1, b, m), source::<L, true>(x, 2, c, m)]
+    [
+        source::<L, true>(x, 0, a, m),
+        source::<L, true>(x, 1, b, m),
+        source::<L, true>(x, 2, c, m),
+    ]
 }
 
 /// Source `slot` as an f32.

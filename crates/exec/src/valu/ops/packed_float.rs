@@ -120,7 +120,11 @@ fn signed<L: Lanes>(x: Aux, slot: u32, a: (L::V, L::V)) -> (L::V, L::V) {
 /// Round to nearest even, subnormals by MODE: the engine does not flush bf16.
 #[inline(always)]
 fn flush(x: Aux) -> rocjitsu_lanes::fp::Mode {
-    rocjitsu_lanes::fp::Mode { fp16_ovfl: false, round16_64: PLAIN.round16_64, ..mode(x) }
+    rocjitsu_lanes::fp::Mode {
+        fp16_ovfl: false,
+        round16_64: PLAIN.round16_64,
+        ..mode(x)
+    }
 }
 
 /// Minimum or maximum of f16 halves, found on them as f32 unless one is NaN.
@@ -136,8 +140,14 @@ fn two<L: Lanes, const MAX: bool>(a: L::V, b: L::V, slow: impl Fn(u16, u16) -> u
 }
 /// As [`two`], for three values.
 #[inline(always)]
-fn three<L: Lanes, const MAX: bool>(a: L::V, b: L::V, c: L::V, slow: impl Fn(u16, u16, u16) -> u16) -> L::V {
-    let ((al, ah), (bl, bh), (cl, ch)) = (unpack_f16::<L>(a), unpack_f16::<L>(b), unpack_f16::<L>(c));
+fn three<L: Lanes, const MAX: bool>(
+    a: L::V,
+    b: L::V,
+    c: L::V,
+    slow: impl Fn(u16, u16, u16) -> u16,
+) -> L::V {
+    let ((al, ah), (bl, bh), (cl, ch)) =
+        (unpack_f16::<L>(a), unpack_f16::<L>(b), unpack_f16::<L>(c));
     let nan = L::m_or(L::unordered_f32(al, bl), L::unordered_f32(ah, bh));
     if L::bits(L::m_or(nan, L::unordered_f32(cl, ch))) != 0 {
         return pair3::<L>(a, b, c, slow);
@@ -159,7 +169,10 @@ fn to_bf16<L: Lanes>(v: L::V) -> L::V {
 #[inline(always)]
 fn ample<L: Lanes>(v: L::V) -> L::M {
     let magnitude = L::and(v, L::splat(0x7fff_ffff));
-    let sized = L::m_and(L::lt_u(L::splat(0x00ff_ffff), magnitude), L::lt_u(magnitude, L::splat(0x7f80_0000)));
+    let sized = L::m_and(
+        L::lt_u(L::splat(0x00ff_ffff), magnitude),
+        L::lt_u(magnitude, L::splat(0x7f80_0000)),
+    );
     L::m_or(sized, L::eq(magnitude, L::splat(0)))
 }
 
@@ -172,7 +185,12 @@ fn unpack_bf16<L: Lanes>(a: L::V) -> (L::V, L::V) {
 /// Packed bf16 of f32 results where all of `checked` are ample; the lanes of `slow` otherwise. No subnormal is
 /// met then, so that flushing makes no difference to the results; `flushes` says whether MODE flushes sources.
 #[inline(always)]
-fn bf16_pair<L: Lanes>(flushes: bool, r: (L::V, L::V), checked: L::M, slow: impl FnOnce() -> L::V) -> L::V {
+fn bf16_pair<L: Lanes>(
+    flushes: bool,
+    r: (L::V, L::V),
+    checked: L::M,
+    slow: impl FnOnce() -> L::V,
+) -> L::V {
     let ok = L::m_and(checked, L::m_and(ample::<L>(r.0), ample::<L>(r.1)));
     if flushes || L::bits(ok) != u16::MAX {
         return slow();

@@ -27,12 +27,16 @@ pub fn half2<L: Lanes>(a: L::V, b: L::V, f: impl Fn(u16, u16) -> u16) -> L::V {
 /// A function of three 16-bit values.
 #[inline(always)]
 pub fn half3<L: Lanes>(a: L::V, b: L::V, c: L::V, f: impl Fn(u16, u16, u16) -> u16) -> L::V {
-    L::map3(a, b, c, |a, b, c| u32::from(f(a as u16, b as u16, c as u16)))
+    L::map3(a, b, c, |a, b, c| {
+        u32::from(f(a as u16, b as u16, c as u16))
+    })
 }
 /// A function of two pairs of 16-bit values, half by half.
 #[inline(always)]
 pub fn pair2<L: Lanes>(a: L::V, b: L::V, f: impl Fn(u16, u16) -> u16) -> L::V {
-    L::map2(a, b, |a, b| u32::from(f(a as u16, b as u16)) | u32::from(f((a >> 16) as u16, (b >> 16) as u16)) << 16)
+    L::map2(a, b, |a, b| {
+        u32::from(f(a as u16, b as u16)) | u32::from(f((a >> 16) as u16, (b >> 16) as u16)) << 16
+    })
 }
 /// A function of three pairs of 16-bit values, half by half.
 #[inline(always)]
@@ -55,7 +59,13 @@ pub fn unless_nan2<L: Lanes>(a: L::V, b: L::V, r: L::V, f: impl Fn(u32, u32) -> 
 }
 /// `r`, or with a NaN in any lane of `a`, `b`, `c` the lanes of `f`.
 #[inline(always)]
-pub fn unless_nan3<L: Lanes>(a: L::V, b: L::V, c: L::V, r: L::V, f: impl Fn(u32, u32, u32) -> u32) -> L::V {
+pub fn unless_nan3<L: Lanes>(
+    a: L::V,
+    b: L::V,
+    c: L::V,
+    r: L::V,
+    f: impl Fn(u32, u32, u32) -> u32,
+) -> L::V {
     if L::bits(L::m_or(L::unordered_f32(a, b), L::unordered_f32(c, c))) == 0 {
         return r;
     }
@@ -105,5 +115,8 @@ pub fn pack<L: Lanes>(low: L::V, high: L::V) -> L::V {
 /// `low < a` and `a < high`, for signed numbers.
 #[inline(always)]
 pub fn within<L: Lanes>(a: L::V, low: i32, high: i32) -> L::M {
-    L::m_and(L::lt_i(L::splat(low as u32), a), L::lt_i(a, L::splat(high as u32)))
+    L::m_and(
+        L::lt_i(L::splat(low as u32), a),
+        L::lt_i(a, L::splat(high as u32)),
+    )
 }
