@@ -39,7 +39,11 @@ fn is_scratch(record: &Record, address: u64) -> bool {
 /// Sorts the lanes of `mask`.
 #[inline(always)]
 pub fn sort(record: &Record, addresses: &Addresses, mask: u64) -> Apertures {
-    let mut found = Apertures { global: mask, lds: 0, scratch: 0 };
+    let mut found = Apertures {
+        global: mask,
+        lds: 0,
+        scratch: 0,
+    };
     let (mut lds, mut scratch) = (0u64, 0u64);
     for (l, &a) in addresses.iter().enumerate() {
         lds |= u64::from(a >> 32 == SHARED_BASE >> 32) << l;
@@ -59,8 +63,15 @@ pub fn shared_scratch(address: u64) -> u64 {
 }
 
 /// Loads lanes whose addresses are in such scratch.
-fn load_shared<D: Load>(cx: &mut Cx<'_, '_>, record: &Record, addresses: &Addresses, mask: u64) -> Flow {
-    let Some(first) = record.dst.vector() else { return Flow::Next };
+fn load_shared<D: Load>(
+    cx: &mut Cx<'_, '_>,
+    record: &Record,
+    addresses: &Addresses,
+    mask: u64,
+) -> Flow {
+    let Some(first) = record.dst.vector() else {
+        return Flow::Next;
+    };
     let rows = rows_to_write::<D>(cx, first);
     for lane in (0..LANES).filter(|l| mask >> l & 1 != 0) {
         let mut data = [0u8; 16];
@@ -69,7 +80,9 @@ fn load_shared<D: Load>(cx: &mut Cx<'_, '_>, record: &Record, addresses: &Addres
             match cx.unit.memory.locate(at, 1, false) {
                 // SAFETY: `locate` vouches for the byte.
                 Ok(p) => *byte = unsafe { p.read() },
-                Err(kind) => return address::fault(cx, record, "scratch load", D::BYTES, at, lane, kind),
+                Err(kind) => {
+                    return address::fault(cx, record, "scratch load", D::BYTES, at, lane, kind);
+                }
             }
         }
         // SAFETY: sixteen bytes are there; rows have all lanes.
@@ -79,8 +92,15 @@ fn load_shared<D: Load>(cx: &mut Cx<'_, '_>, record: &Record, addresses: &Addres
 }
 
 /// Stores lanes whose addresses are in such scratch.
-fn store_shared<D: Store>(cx: &mut Cx<'_, '_>, record: &Record, addresses: &Addresses, mask: u64) -> Flow {
-    let Some(first) = record.src[2].vector() else { return Flow::Next };
+fn store_shared<D: Store>(
+    cx: &mut Cx<'_, '_>,
+    record: &Record,
+    addresses: &Addresses,
+    mask: u64,
+) -> Flow {
+    let Some(first) = record.src[2].vector() else {
+        return Flow::Next;
+    };
     let rows = rows_to_read::<D>(cx, first);
     for lane in (0..LANES).filter(|l| mask >> l & 1 != 0) {
         let mut data = [0u8; 16];
@@ -91,7 +111,9 @@ fn store_shared<D: Store>(cx: &mut Cx<'_, '_>, record: &Record, addresses: &Addr
             match cx.unit.memory.locate(at, 1, true) {
                 // SAFETY: `locate` vouches for the byte.
                 Ok(p) => unsafe { p.write(byte) },
-                Err(kind) => return address::fault(cx, record, "scratch store", D::BYTES, at, lane, kind),
+                Err(kind) => {
+                    return address::fault(cx, record, "scratch store", D::BYTES, at, lane, kind);
+                }
             }
         }
     }

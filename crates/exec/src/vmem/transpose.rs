@@ -62,11 +62,18 @@ type Tile = [[u8; 16]; LANES];
 
 /// The rows of registers after transposition: `out[word][lane]`. `halved`: only lanes 0 to 31 have read,
 /// and the tile is spread over 64 lanes (RDNA4 manual 11.6.2, waves of 64).
-fn transpose(tile: &Tile, bits: u32, bytes: u32, lanes: usize, halved: bool, order: Order) -> [[u32; LANES]; 4] {
+fn transpose(
+    tile: &Tile,
+    bits: u32,
+    bytes: u32,
+    lanes: usize,
+    halved: bool,
+    order: Order,
+) -> [[u32; LANES]; 4] {
     let count = (8 * bytes / bits) as usize;
     let element = |lane: usize, i: usize| {
         let data = u128::from_le_bytes(tile[lane]);
-        data >> (i as u32 * bits) & ((1 << bits) - 1)
+        (data >> (i as u32 * bits)) & ((1 << bits) - 1)
     };
     let mut out = [[0; LANES]; 4];
     let kept = if halved { count / 2 } else { count };
@@ -91,9 +98,13 @@ fn finish(cx: &mut Cx<'_, '_>, record: &Record, tile: &Tile) -> Flow {
     let (bits, bytes) = (record.imm2 as u32 & 0xff, record.imm2 as u32 >> 8);
     let lanes = cx.wave.lanes as usize;
     let halved = record.mem.halved;
-    let order = if record.mem.blocks { Order::Blocks } else { Order::Rows };
+    let order = if record.mem.blocks {
+        Order::Blocks
+    } else {
+        Order::Rows
+    };
     let rows = transpose(tile, bits, bytes, lanes, halved, order);
-    let words = bytes as usize / 4 >> usize::from(halved);
+    let words = (bytes as usize / 4) >> usize::from(halved);
     if let Some(dst) = record.dst.vector() {
         for (j, row) in rows[..words].iter().enumerate() {
             cx.wave
@@ -143,8 +154,18 @@ mod tests {
     /// Whatever the order, column m of the tile ends in lane m.
     #[test]
     fn lanes_hold_columns_afterwards() {
-        let cases = [(16, 8, Order::Rows), (8, 8, Order::Rows), (4, 8, Order::Rows), (6, 12, Order::Rows)];
-        let blocks = [(16, 16, Order::Blocks), (8, 8, Order::Blocks), (4, 8, Order::Blocks), (6, 12, Order::Blocks)];
+        let cases = [
+            (16, 8, Order::Rows),
+            (8, 8, Order::Rows),
+            (4, 8, Order::Rows),
+            (6, 12, Order::Rows),
+        ];
+        let blocks = [
+            (16, 16, Order::Blocks),
+            (8, 8, Order::Blocks),
+            (4, 8, Order::Blocks),
+            (6, 12, Order::Blocks),
+        ];
         for (bits, bytes, order) in cases.into_iter().chain(blocks) {
             let n = (8 * bytes / bits) as usize;
             let lanes = if order == Order::Rows { 64 } else { 32 };
@@ -155,17 +176,23 @@ mod tests {
             for k in 0..n * lanes / 16 {
                 for m in 0..16 {
                     let lane = k / n * 16 + order.lane(k % n, m, n, bits);
-                    let data = u128::from_le_bytes(tile[lane]) | value(k, m) << (m % n * bits as usize);
+                    let data =
+                        u128::from_le_bytes(tile[lane]) | value(k, m) << (m % n * bits as usize);
                     tile[lane] = data.to_le_bytes();
                 }
             }
             let out = transpose(&tile, bits, bytes, lanes, false, order);
-            for lane in 0..lanes {
-                let data = (0..4).fold(0u128, |d, j| d | u128::from(out[j][lane]) << (32 * j));
+            (0..lanes).for_each(|lane| {
+                let word = |j: usize| u128::from(out[j][lane]) << (32 * j);
+                let data = (0..4).fold(0u128, |d, j| d | word(j));
                 for j in 0..n {
-                    assert_eq!(data >> (j * bits as usize) & mask, value(lane / 16 * n + j, lane % 16), "{bits} {order:?}");
+                    assert_eq!(
+                        data >> (j * bits as usize) & mask,
+                        value(lane / 16 * n + j, lane % 16),
+                        "{bits} {order:?}"
+                    );
                 }
-            }
+            });
         }
     }
 
@@ -175,7 +202,10 @@ mod tests {
     fn blocks_are_where_compilers_put_them() {
         for lane in 0..16 {
             assert_eq!(Order::Blocks.lane(lane & 7, lane & 8, 8, 16), lane);
-            assert_eq!(Order::Blocks.lane(lane & 3 | lane >> 1 & 4, (lane & 4) * 2, 8, 8), lane);
+            assert_eq!(
+                Order::Blocks.lane(lane & 3 | lane >> 1 & 4, (lane & 4) * 2, 8, 8),
+                lane
+            );
         }
     }
 }
