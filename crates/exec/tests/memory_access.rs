@@ -300,12 +300,8 @@ fn global_and_flat_loads_and_stores() {
                         32
                     };
                 let base = BASE.wrapping_add_signed(i64::from(-imm));
-                for l in 0..lanes as usize {
-                    let a = if scalar {
-                        offsets[l]
-                    } else {
-                        base + offsets[l]
-                    };
+                for (l, &offset) in offsets.iter().enumerate() {
+                    let a = if scalar { offset } else { base + offset };
                     let pool = &mut bench.unit.pool;
                     bench.wave.v.write(2, pool)[l] = a as u32;
                     bench.wave.v.write(3, pool)[l] = (a >> 32) as u32;
