@@ -14,10 +14,11 @@ pub fn valu(repeat: u32) -> f64 {
     const OPS: u64 = 16;
     best(repeat, || {
         let mut state = [[0u32; LANES]; 3];
-        for lane in 0..LANES {
-            state[0][lane] = (lane as u32).wrapping_mul(0x9e37_79b1);
-            state[1][lane] = state[0][lane] ^ 0x85eb_ca6b;
-            state[2][lane] = lane as u32;
+        let [a, b, c] = &mut state;
+        for (lane, ((a, b), c)) in a.iter_mut().zip(b).zip(c).enumerate() {
+            *a = (lane as u32).wrapping_mul(0x9e37_79b1);
+            *b = *a ^ 0x85eb_ca6b;
+            *c = lane as u32;
         }
         let start = Instant::now();
         run_valu(TURNS, black_box(&mut state));

@@ -177,11 +177,14 @@ fn words(bytes: &[u8]) -> String {
 /// Entries of a [`CodeView`].
 const VIEW: usize = 1024;
 
+/// A block that ran before, with its key.
+type Entry = Option<(Key, Arc<Block>)>;
+
 /// One worker's view of the cache: finds blocks that ran before without a lock.
 pub struct CodeView<'a> {
     cache: &'a CodeCache,
     epoch: u64,
-    entries: Box<[Option<(Key, Arc<Block>)>]>,
+    entries: Box<[Entry]>,
 }
 
 impl<'a> CodeView<'a> {

@@ -97,6 +97,10 @@ impl Fast {
 #[repr(align(64))]
 pub struct ConstRow(pub [u32; 16]);
 
+/// Rows that stay where they are while the list grows: sources hold their addresses.
+#[allow(clippy::vec_box)]
+pub type Constants = Vec<Box<ConstRow>>;
+
 /// How the run loop treats a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
@@ -198,7 +202,7 @@ pub struct Record {
     /// The instruction, for error texts and rare handlers.
     pub inst: Inst,
     /// Constants that [`Record::fast`] refers to.
-    pub constants: Vec<Box<ConstRow>>,
+    pub constants: Constants,
     /// Details of lane operations with modifiers.
     pub valu: Option<Box<crate::valu::Details>>,
     /// Details of memory instructions.

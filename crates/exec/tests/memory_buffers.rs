@@ -79,14 +79,30 @@ fn descriptor(target: Target, s: &Setup) -> [u32; 4] {
 }
 
 /// The address of a component, or `None` out of range.
-fn model(target: Target, s: &Setup, index: u64, voffset: u64, lane: u64, more: u64, bytes: u64) -> Option<u64> {
+fn model(
+    target: Target,
+    s: &Setup,
+    index: u64,
+    voffset: u64,
+    lane: u64,
+    more: u64,
+    bytes: u64,
+) -> Option<u64> {
     let scale = [1, 4, 8, 32][s.stride_scale as usize];
     let gfx12 = matches!(target, Target::Gfx1201 | Target::Gfx1250);
     let stride = if gfx12 { s.stride * scale } else { s.stride };
     let vindex = if s.idxen { index } else { 0 };
     let inst = s.imm + if s.offen { voffset } else { 0 } + more;
-    let tid = if s.add_tid && target != Target::Gfx1250 { lane } else { 0 };
-    let (offset, outside) = if gfx12 { (inst + s.soffset, 0) } else { (inst, s.soffset) };
+    let tid = if s.add_tid && target != Target::Gfx1250 {
+        lane
+    } else {
+        0
+    };
+    let (offset, outside) = if gfx12 {
+        (inst + s.soffset, 0)
+    } else {
+        (inst, s.soffset)
+    };
     let swizzled = s.swizzle != 0;
     let out = if target.is_cdna() {
         match (s.add_tid, s.idxen) {
@@ -114,9 +130,19 @@ fn model(target: Target, s: &Setup, index: u64, voffset: u64, lane: u64, more: u
     }
     let index = vindex + tid;
     let within = if swizzled {
-        let element = if target == Target::Gfx1250 || !target.is_cdna() && s.swizzle == 3 { 16 } else { 4 };
-        let run = if target == Target::Gfx1250 { 32 } else { 8 << s.index_stride };
-        (index / run * stride + offset / element * element) * run + index % run * element + offset % element
+        let element = if target == Target::Gfx1250 || !target.is_cdna() && s.swizzle == 3 {
+            16
+        } else {
+            4
+        };
+        let run = if target == Target::Gfx1250 {
+            32
+        } else {
+            8 << s.index_stride
+        };
+        (index / run * stride + offset / element * element) * run
+            + index % run * element
+            + offset % element
     } else {
         index * stride + offset
     };
@@ -139,11 +165,17 @@ fn encode(target: Target, s: &Setup, words: u32, store: bool) -> Vec<u8> {
         }
         Target::Gfx1100 => {
             let op = if store { 25 + words } else { 19 + words };
-            vec![0xe000_0000 | op << 18 | imm, vaddr | vdata << 8 | 3 << 16 | offen << 22 | idxen << 23 | 30 << 24]
+            vec![
+                0xe000_0000 | op << 18 | imm,
+                vaddr | vdata << 8 | 3 << 16 | offen << 22 | idxen << 23 | 30 << 24,
+            ]
         }
         _ => {
             let op = if store { 27 + words } else { 19 + words };
-            vec![0xe000_0000 | op << 18 | idxen << 13 | offen << 12 | imm, vaddr | vdata << 8 | 3 << 16 | 30 << 24]
+            vec![
+                0xe000_0000 | op << 18 | idxen << 13 | offen << 12 | imm,
+                vaddr | vdata << 8 | 3 << 16 | 30 << 24,
+            ]
         }
     };
     code.iter().flat_map(|w| w.to_le_bytes()).collect()
@@ -152,8 +184,13 @@ fn encode(target: Target, s: &Setup, words: u32, store: bool) -> Vec<u8> {
 #[test]
 fn loads_and_stores_follow_the_address_arithmetic() {
     let mut random = Random(7);
-    let targets =
-        [(Target::Gfx90a, 64), (Target::Gfx942, 64), (Target::Gfx1100, 32), (Target::Gfx1201, 32), (Target::Gfx1250, 32)];
+    let targets = [
+        (Target::Gfx90a, 64),
+        (Target::Gfx942, 64),
+        (Target::Gfx1100, 32),
+        (Target::Gfx1201, 32),
+        (Target::Gfx1250, 32),
+    ];
     let mut outside = 0;
     for (target, lanes) in targets {
         let memory = Memory::new(BASE, SIZE);
@@ -170,7 +207,11 @@ fn loads_and_stores_follow_the_address_arithmetic() {
                 index_stride: random.below(4),
                 add_tid: random.below(4) == 0,
                 select: random.below(4),
-                stride_scale: if random.below(3) == 0 { random.below(2) } else { 0 },
+                stride_scale: if random.below(3) == 0 {
+                    random.below(2)
+                } else {
+                    0
+                },
                 offen: random.below(4) != 0,
                 idxen: random.below(3) == 0,
                 imm: 4 * random.below(8),
@@ -181,7 +222,11 @@ fn loads_and_stores_follow_the_address_arithmetic() {
             // Words of a swizzled element of 16 bytes go on linearly; elsewhere each word has its place.
             let backend = backends[random.below(backends.len() as u64) as usize];
             let mut bench = Bench::new(target, lanes, backend, &memory);
-            let exec = if random.coin() { u64::MAX } else { random.next() };
+            let exec = if random.coin() {
+                u64::MAX
+            } else {
+                random.next()
+            };
             bench.wave.set_exec(exec);
             for (j, word) in descriptor(target, &s).into_iter().enumerate() {
                 bench.wave.s[12 + j] = word;
@@ -189,8 +234,16 @@ fn loads_and_stores_follow_the_address_arithmetic() {
             bench.wave.s[30] = s.soffset as u32;
             let contiguous = random.coin();
             let start = 4 * random.below(32);
-            let pick = |l: u64, r: &mut Random| if contiguous { start + l * 4 * u64::from(words) } else { 4 * r.below(300) };
-            let voffsets: Vec<u64> = (0..u64::from(lanes)).map(|l| pick(l, &mut random)).collect();
+            let pick = |l: u64, r: &mut Random| {
+                if contiguous {
+                    start + l * 4 * u64::from(words)
+                } else {
+                    4 * r.below(300)
+                }
+            };
+            let voffsets: Vec<u64> = (0..u64::from(lanes))
+                .map(|l| pick(l, &mut random))
+                .collect();
             let indices: Vec<u64> = (0..lanes).map(|_| random.below(100)).collect();
             let (index_at, offset_at) = if s.idxen { (2, 3) } else { (9, 2) };
             for l in 0..lanes as usize {
@@ -213,7 +266,15 @@ fn loads_and_stores_follow_the_address_arithmetic() {
                 for j in 0..words {
                     let got = bench.wave.v.read(8 + j)[lane];
                     let old = before[j as usize][lane];
-                    let at = model(target, &s, indices[lane], voffsets[lane], lane as u64, 4 * u64::from(j), 4);
+                    let at = model(
+                        target,
+                        &s,
+                        indices[lane],
+                        voffsets[lane],
+                        lane as u64,
+                        4 * u64::from(j),
+                        4,
+                    );
                     if exec >> lane & 1 == 0 {
                         assert_eq!(got, old);
                         continue;
@@ -224,15 +285,21 @@ fn loads_and_stores_follow_the_address_arithmetic() {
                         (true, Some(at)) => bytes[at..at + 4].copy_from_slice(&old.to_le_bytes()),
                         (true, None) => {}
                         (false, at) => {
-                            let want = at.map_or(0, |at| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()));
-                            assert_eq!(got, want, "{target} {backend} round {round} lane {lane} word {j} {s:?}");
+                            let want = at.map_or(0, |at| {
+                                u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap())
+                            });
+                            assert_eq!(
+                                got, want,
+                                "{target} {backend} round {round} lane {lane} word {j} {s:?}"
+                            );
                         }
                     }
                 }
             }
             if store {
                 let differs = (0..SIZE).step_by(4).find(|&at| {
-                    memory.word(BASE + at as u64) != u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap())
+                    memory.word(BASE + at as u64)
+                        != u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap())
                 });
                 assert_eq!(differs, None, "{target} {backend} round {round} {s:?}");
             }

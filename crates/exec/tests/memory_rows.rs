@@ -52,7 +52,8 @@ fn missing(target: rocjitsu_isa::Target) -> BTreeSet<String> {
             } else {
                 ""
             };
-            let to_lds = inst.row().operand(rocjitsu_isa::Name::vdata).is_none() && record.contains("FORMAT_X_LDS");
+            let to_lds = inst.row().operand(rocjitsu_isa::Name::vdata).is_none()
+                && record.contains("FORMAT_X_LDS");
             let lds = if to_lds { " format to lds" } else { "" };
             out.insert(format!("{}{tfe}{gds}{lds}", inst.op().name()));
         }
@@ -64,19 +65,43 @@ fn missing(target: rocjitsu_isa::Target) -> BTreeSet<String> {
 
 /// Why instructions have no semantics, by the end of what [`missing`] calls them or their beginning.
 const REASONS: &[(&str, &str)] = &[
-    (" gds", "global data share: memory between workgroups that the driver never gives to compute"),
-    (" tfe", "status of partially resident memory, which does not exist here"),
-    ("ds_gws_", "global wave sync joins waves of different workgroups; nothing here spans them"),
+    (
+        " gds",
+        "global data share: memory between workgroups that the driver never gives to compute",
+    ),
+    (
+        " tfe",
+        "status of partially resident memory, which does not exist here",
+    ),
+    (
+        "ds_gws_",
+        "global wave sync joins waves of different workgroups; nothing here spans them",
+    ),
     ("ds_add_gs_reg_rtn", "registers of geometry shaders"),
     ("ds_sub_gs_reg_rtn", "registers of geometry shaders"),
-    ("ds_ordered_count", "counts in the order of waves' creation, through the global data share"),
-    ("ds_bvh_stack", "stack of ray tracing, whose intersection instructions are not there either"),
+    (
+        "ds_ordered_count",
+        "counts in the order of waves' creation, through the global data share",
+    ),
+    (
+        "ds_bvh_stack",
+        "stack of ray tracing, whose intersection instructions are not there either",
+    ),
     ("lds_param_load", "attributes of pixel shaders"),
     ("ds_param_load", "attributes of pixel shaders"),
-    ("global_atomic_ordered_add_b64", "streams out of geometry shaders"),
-    ("tensor_save", "saves the tensor mover's state for a context switch"),
+    (
+        "global_atomic_ordered_add_b64",
+        "streams out of geometry shaders",
+    ),
+    (
+        "tensor_save",
+        "saves the tensor mover's state for a context switch",
+    ),
     ("tensor_stop", "stops the tensor mover for a context switch"),
-    (" format to lds", "formatted data to LDS, which no compiler asks for"),
+    (
+        " format to lds",
+        "formatted data to LDS, which no compiler asks for",
+    ),
 ];
 
 #[test]
@@ -85,7 +110,10 @@ fn rows_without_semantics_are_the_expected_ones() {
     let mut unexpected = Vec::new();
     for target in EXECUTABLE {
         for name in missing(target) {
-            match REASONS.iter().find(|(part, _)| name.ends_with(part) || name.starts_with(part)) {
+            match REASONS
+                .iter()
+                .find(|(part, _)| name.ends_with(part) || name.starts_with(part))
+            {
                 Some((part, _)) => {
                     used.insert(*part);
                 }
@@ -94,6 +122,12 @@ fn rows_without_semantics_are_the_expected_ones() {
         }
     }
     assert!(unexpected.is_empty(), "{unexpected:#?}");
-    let stale: Vec<_> = REASONS.iter().filter(|(part, _)| !used.contains(part)).collect();
-    assert!(stale.is_empty(), "no such instruction is missing: {stale:?}");
+    let stale: Vec<_> = REASONS
+        .iter()
+        .filter(|(part, _)| !used.contains(part))
+        .collect();
+    assert!(
+        stale.is_empty(),
+        "no such instruction is missing: {stale:?}"
+    );
 }

@@ -66,7 +66,7 @@ pub fn lanes<O: Rmw>(
         .unwrap_or(first + O::T::BYTES as u32 / 4);
     for lane in (0..LANES).filter(|l| mask >> l & 1 != 0) {
         let at = addresses[lane];
-        if at as usize % O::T::BYTES != 0 {
+        if !(at as usize).is_multiple_of(O::T::BYTES) {
             return misaligned(cx, record, O::T::BYTES, at, lane);
         }
         let (a, b) = data::<O>(cx, first, second, lane);
@@ -111,7 +111,7 @@ impl<O: Rmw> Body for LdsAtomic2<O> {
             let (b, _) = data::<O>(cx, second, second, lane);
             for (offset, value, to) in [(record.imm, a, dst), (record.imm2, b, dst + words)] {
                 let at = base[lane].wrapping_add(offset as u32);
-                if at as usize % O::T::BYTES != 0 {
+                if !(at as usize).is_multiple_of(O::T::BYTES) {
                     return misaligned(cx, record, O::T::BYTES, at, lane);
                 }
                 let old = update::<O::T>(&mut cx.group.lds, at, |old| {

@@ -36,7 +36,11 @@ pub fn direct(inst: &Inst, pc: u64, lowering: &Lowering) -> Option<Record> {
 /// M0 as an LDS address: 16 bits where the allocation cannot be larger.
 fn base(cx: &Cx<'_, '_>) -> u32 {
     let m0 = cx.wave.s[scalar::M0];
-    if matches!(cx.unit.target, Target::Gfx950 | Target::Gfx1250) { m0 & 0xf_ffff } else { m0 & 0xffff }
+    if matches!(cx.unit.target, Target::Gfx950 | Target::Gfx1250) {
+        m0 & 0xf_ffff
+    } else {
+        m0 & 0xffff
+    }
 }
 
 /// Address of each lane: M0, the offset, and four times the lane (manuals: DS_READ_ADDTID_B32).

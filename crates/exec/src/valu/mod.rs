@@ -14,7 +14,7 @@ use rocjitsu_isa::{Format, Implicit, Inst, Name, Op, Operand as Coded};
 use rocjitsu_lanes::kernel::{Aux, Kernel, KernelSet, Kind};
 
 use crate::lower::Lowering;
-use crate::record::{Class, ConstRow, Fast, Operand, Record, Step};
+use crate::record::{Class, ConstRow, Constants, Fast, Operand, Record, Step};
 use crate::registers::{self, VectorRegisters};
 use crate::target::TargetFacts;
 use crate::wave::scalar;
@@ -366,7 +366,7 @@ fn fast_operands(
     details: &Details,
     count: usize,
     lanes: u32,
-) -> Option<(Fast, Step, Vec<Box<ConstRow>>)> {
+) -> Option<(Fast, Step, Constants)> {
     let narrow = |k: Kind| {
         matches!(k, Kind::B32 | Kind::F32 | Kind::PkB16 | Kind::PkF16 | Kind::PkBf16 | Kind::Mixed)
     };
@@ -374,7 +374,7 @@ fn fast_operands(
     let half = |k: Kind| matches!(k, Kind::B16 | Kind::F16 | Kind::Bf16);
     let pair = |k: Kind| k == Kind::PkF32;
     let mut fast = Fast { mask_out: Fast::NO_MASK, ..Fast::default() };
-    let mut constants = Vec::new();
+    let mut constants = Constants::new();
     let mut full = false;
     for (slot, &operand) in record.src[..count].iter().enumerate() {
         let kind = details.inputs[slot]?;

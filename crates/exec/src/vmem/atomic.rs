@@ -55,13 +55,21 @@ pub fn global<O: Rmw>(
     let second = record.src[3].vector().unwrap_or(first + bytes as u32 / 4);
     for lane in (0..LANES).filter(|l| mask >> l & 1 != 0) {
         let at = addresses[lane];
-        if at % bytes as u64 != 0 {
+        if !at.is_multiple_of(bytes as u64) {
             return address::fault(cx, record, "atomic", bytes, at, lane, FaultKind::Misaligned);
         }
         let p = match cx.unit.memory.locate(at, bytes as u64, true) {
-            Ok(p) if p as usize % bytes == 0 => p,
+            Ok(p) if (p as usize).is_multiple_of(bytes) => p,
             Ok(_) => {
-                return address::fault(cx, record, "atomic", bytes, at, lane, FaultKind::Misaligned);
+                return address::fault(
+                    cx,
+                    record,
+                    "atomic",
+                    bytes,
+                    at,
+                    lane,
+                    FaultKind::Misaligned,
+                );
             }
             Err(kind) => return address::fault(cx, record, "atomic", bytes, at, lane, kind),
         };

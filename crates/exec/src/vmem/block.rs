@@ -16,7 +16,9 @@ pub fn lower(name: &str) -> Option<Handler> {
 }
 
 fn run(cx: &mut Cx<'_, '_>, record: &Record, store: bool) -> Flow {
-    let Some(first) = (if store { record.src[2] } else { record.dst }).vector() else { return Flow::Next };
+    let Some(first) = (if store { record.src[2] } else { record.dst }).vector() else {
+        return Flow::Next;
+    };
     let exec = cx.wave.exec();
     let in_scratch = record.mem.form == Form::Scratch;
     let access = if store { "store" } else { "load" };

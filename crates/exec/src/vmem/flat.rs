@@ -78,8 +78,15 @@ pub fn shared_scratch(address: u64) -> u64 {
 }
 
 /// Loads lanes whose addresses are in such scratch.
-fn load_shared<D: Load>(cx: &mut Cx<'_, '_>, record: &Record, addresses: &Addresses, mask: u64) -> Flow {
-    let Some(first) = record.dst.vector() else { return Flow::Next };
+fn load_shared<D: Load>(
+    cx: &mut Cx<'_, '_>,
+    record: &Record,
+    addresses: &Addresses,
+    mask: u64,
+) -> Flow {
+    let Some(first) = record.dst.vector() else {
+        return Flow::Next;
+    };
     let rows = rows_to_write::<D>(cx, first);
     for lane in (0..LANES).filter(|l| mask >> l & 1 != 0) {
         let mut data = [0u8; 16];
@@ -88,7 +95,9 @@ fn load_shared<D: Load>(cx: &mut Cx<'_, '_>, record: &Record, addresses: &Addres
             match cx.unit.memory.locate(at, 1, false) {
                 // SAFETY: `locate` vouches for the byte.
                 Ok(p) => *byte = unsafe { p.read() },
-                Err(kind) => return address::fault(cx, record, "scratch load", D::BYTES, at, lane, kind),
+                Err(kind) => {
+                    return address::fault(cx, record, "scratch load", D::BYTES, at, lane, kind);
+                }
             }
         }
         // SAFETY: sixteen bytes are there; rows have all lanes.
@@ -98,8 +107,15 @@ fn load_shared<D: Load>(cx: &mut Cx<'_, '_>, record: &Record, addresses: &Addres
 }
 
 /// Stores lanes whose addresses are in such scratch.
-fn store_shared<D: Store>(cx: &mut Cx<'_, '_>, record: &Record, addresses: &Addresses, mask: u64) -> Flow {
-    let Some(first) = record.src[2].vector() else { return Flow::Next };
+fn store_shared<D: Store>(
+    cx: &mut Cx<'_, '_>,
+    record: &Record,
+    addresses: &Addresses,
+    mask: u64,
+) -> Flow {
+    let Some(first) = record.src[2].vector() else {
+        return Flow::Next;
+    };
     let rows = rows_to_read::<D>(cx, first);
     for lane in (0..LANES).filter(|l| mask >> l & 1 != 0) {
         let mut data = [0u8; 16];
@@ -110,7 +126,9 @@ fn store_shared<D: Store>(cx: &mut Cx<'_, '_>, record: &Record, addresses: &Addr
             match cx.unit.memory.locate(at, 1, true) {
                 // SAFETY: `locate` vouches for the byte.
                 Ok(p) => unsafe { p.write(byte) },
-                Err(kind) => return address::fault(cx, record, "scratch store", D::BYTES, at, lane, kind),
+                Err(kind) => {
+                    return address::fault(cx, record, "scratch store", D::BYTES, at, lane, kind);
+                }
             }
         }
     }

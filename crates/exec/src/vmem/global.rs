@@ -17,10 +17,10 @@ pub struct GlobalStore<D>(PhantomData<D>);
 impl<D: Load> Body for GlobalLoad<D> {
     #[inline(always)]
     fn run(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
-        if let Some(base) = address::contiguous(cx, record, D::BYTES as u32) {
-            if load_run::<D>(cx, record, base) {
-                return Flow::Next;
-            }
+        if let Some(base) = address::contiguous(cx, record, D::BYTES as u32)
+            && load_run::<D>(cx, record, base)
+        {
+            return Flow::Next;
         }
         let addresses = address::global(cx, record);
         let mask = cx.wave.exec();
@@ -31,10 +31,10 @@ impl<D: Load> Body for GlobalLoad<D> {
 impl<D: Store> Body for GlobalStore<D> {
     #[inline(always)]
     fn run(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
-        if let Some(base) = address::contiguous(cx, record, D::BYTES as u32) {
-            if store_run::<D>(cx, record, base) {
-                return Flow::Next;
-            }
+        if let Some(base) = address::contiguous(cx, record, D::BYTES as u32)
+            && store_run::<D>(cx, record, base)
+        {
+            return Flow::Next;
         }
         let addresses = address::global(cx, record);
         let mask = cx.wave.exec();

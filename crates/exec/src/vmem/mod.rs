@@ -80,8 +80,6 @@ pub struct Mem {
     pub datum: Datum,
     /// A transposed tile of a wave of 64 that 32 lanes have read.
     pub halved: bool,
-    /// Transposed tiles are read in the order of gfx12.
-    pub blocks: bool,
     /// Format of typed buffer instructions.
     pub format: u8,
 }
@@ -100,7 +98,6 @@ impl Default for Mem {
             rules: Rules::default(),
             datum: Datum::Words(1),
             halved: false,
-            blocks: false,
             format: 0,
         }
     }

@@ -124,10 +124,9 @@ impl Descriptor {
 
 fn group(cx: &Cx<'_, '_>, operand: Operand, count: usize) -> [u32; 8] {
     let mut out = [0; 8];
-    if let Some(n) = operand.scalar() {
-        if let Some(words) = cx.wave.s.get(n..n + count) {
-            out[..count].copy_from_slice(words);
-        }
+    let words = operand.scalar().and_then(|n| cx.wave.s.get(n..n + count));
+    if let Some(words) = words {
+        out[..count].copy_from_slice(words);
     }
     out
 }
@@ -144,6 +143,19 @@ fn run(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
             "{}: the descriptor's type is {}, not 2",
             record.inst.op().name(),
             bits(&g0, 126, 2)
+        );
+        return cx.fault(record, Cause::Illegal { what });
+    }
+    // LDS holds a few hundred KiB: a tile of millions of elements is no tile, and would take for ever.
+    let elements = d
+        .tile
+        .iter()
+        .fold(d.iterations, |n, &t| n.saturating_mul(t.max(1)));
+    if elements > 1 << 24 {
+        let what = format!(
+            "{}: a tile of {elements} elements ({:?})",
+            record.inst.op().name(),
+            d.tile
         );
         return cx.fault(record, Cause::Illegal { what });
     }
@@ -252,14 +264,15 @@ fn line_of_tile(
         let to = *at as usize;
         if store {
             if done < valid {
-                let part = cx.group.lds.get(to..to + n);
-                let copy = part.map(<[u8]>::to_vec).unwrap_or_else(|| {
-                    (0..n)
-                        .map(|b| cx.group.lds.get(to + b).copied().unwrap_or(0))
-                        .collect()
-                });
-                // SAFETY: `locate` vouches for `valid` bytes from `from`.
-                unsafe { std::ptr::copy_nonoverlapping(copy.as_ptr(), host.add(done as usize), n) };
+                let bytes = cx.group.lds.get(to..to + n);
+                for b in 0..n {
+                    let byte = match bytes {
+                        Some(part) => part[b],
+                        None => cx.group.lds.get(to + b).copied().unwrap_or(0),
+                    };
+                    // SAFETY: `locate` vouches for `valid` bytes from `from`.
+                    unsafe { host.add(done as usize + b).write(byte) };
+                }
             }
         } else if let Some(part) = cx.group.lds.get_mut(to..to + n) {
             if done < valid {
@@ -276,8 +289,8 @@ fn line_of_tile(
             }
         } else {
             for b in 0..n {
-                // SAFETY: as above.
                 let byte = if done < valid {
+                    // SAFETY: as above.
                     unsafe { host.add(done as usize + b).read() }
                 } else {
                     0

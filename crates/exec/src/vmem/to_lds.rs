@@ -131,10 +131,10 @@ impl Body for GlobalToLds {
         let (to, step) = m0_place(cx, record);
         let datum = record.mem.datum;
         let bytes = datum.bytes() as usize;
-        if let Some(base) = address::contiguous(cx, record, bytes as u32) {
-            if copy_run(cx, base, to, step, bytes) {
-                return Flow::Next;
-            }
+        if let Some(base) = address::contiguous(cx, record, bytes as u32)
+            && copy_run(cx, base, to, step, bytes)
+        {
+            return Flow::Next;
         }
         let scratch = record.mem.form == Form::Scratch;
         let addresses = if scratch {
@@ -166,10 +166,10 @@ impl Body for BufferToLds {
         let datum = record.mem.datum;
         let bytes = datum.bytes() as usize;
         let buffer = buffer::descriptor(cx, record, false);
-        if let Some(base) = buffer::run(cx, record, &buffer, bytes) {
-            if copy_run(cx, base, to, step, bytes) {
-                return Flow::Next;
-            }
+        if let Some(base) = buffer::run(cx, record, &buffer, bytes)
+            && copy_run(cx, base, to, step, bytes)
+        {
+            return Flow::Next;
         }
         let at = buffer::positions(cx, record);
         let exec = inside_lds(cx, |lane| to.wrapping_add(step * lane as u32));
@@ -211,7 +211,9 @@ impl Body for BufferFromLds {
 /// 3.3.3; CDNA3 manual, 9.1.9.1: "set the active-mask to limit buffer reads").
 fn inside_lds(cx: &Cx<'_, '_>, at: impl Fn(usize) -> u32) -> u64 {
     let size = cx.group.lds.len();
-    let inside = (0..LANES).map(|lane| u64::from((at(lane) as usize) < size) << lane).sum::<u64>();
+    let inside = (0..LANES)
+        .map(|lane| u64::from((at(lane) as usize) < size) << lane)
+        .sum::<u64>();
     inside & cx.wave.exec()
 }
 

@@ -172,7 +172,7 @@ fn finish(cx: &mut Cx<'_, '_>, record: &Record, tile: &Tile) -> Flow {
     let lanes = cx.wave.lanes as usize;
     let halved = record.mem.halved;
     let rows = transpose(tile, (bits, bytes), order, lanes, halved);
-    let words = bytes as usize / 4 >> usize::from(halved);
+    let words = (bytes as usize / 4) >> usize::from(halved);
     if let Some(dst) = record.dst.vector() {
         for (j, row) in rows[..words].iter().enumerate() {
             cx.wave
@@ -255,6 +255,7 @@ mod tests {
                 }
                 let out = transpose(&tile, (bits, bytes), order, 32, false);
                 let count = (8 * bytes / bits) as usize;
+                #[allow(clippy::needless_range_loop)]
                 for lane in 0..32 {
                     for j in 0..count {
                         let from = &tile[lane / 16 * 16 + order.lane(bits, j, lane % 16)];
@@ -281,17 +282,18 @@ mod tests {
         for (bits, bytes) in [(16, 16), (8, 8)] {
             let width = bits as usize / 8;
             let mut tile = [[0; 16]; LANES];
-            for lane in 0..32 {
+            for (lane, read) in tile.iter_mut().enumerate().take(32) {
                 let group = lane / 16 * 8;
                 let (row, half) = match bits {
                     16 => (lane % 8, lane / 8 % 2),
                     _ => (lane % 4 + lane / 8 % 2 * 4, lane / 4 % 2),
                 };
                 for i in 0..8 {
-                    tile[lane][i * width] = ((group + row) * 16 + half * 8 + i) as u8;
+                    read[i * width] = ((group + row) * 16 + half * 8 + i) as u8;
                 }
             }
             let out = transpose(&tile, (bits, bytes), Order::Parts, 32, false);
+            #[allow(clippy::needless_range_loop)]
             for lane in 0..32 {
                 for j in 0..8 {
                     let bit = j * bits as usize;

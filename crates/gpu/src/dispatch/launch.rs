@@ -182,7 +182,7 @@ fn set_up(
         let ids = wave.v.write(0, pool);
         for (lane, slot) in ids.iter_mut().enumerate().take(active as usize) {
             let item = first + lane as u32;
-            *slot = item % sx | (item / sx % sy) << 10 | (item / (sx * sy)) << 20;
+            *slot = (item % sx) | ((item / sx % sy) << 10) | ((item / (sx * sy)) << 20);
         }
     }
     Ok(())

@@ -174,7 +174,9 @@ impl Format {
             Number::Uscaled => x.clamp(0.0, full) as u32,
             Number::Sscaled => x.clamp(-half - 1.0, half) as i32 as u32,
             Number::Uint => u64::from(value).min((1 << width) - 1) as u32,
-            Number::Sint => i64::from(value as i32).clamp(-(1 << (width - 1)), (1 << (width - 1)) - 1) as u32,
+            Number::Sint => {
+                i64::from(value as i32).clamp(-(1 << (width - 1)), (1 << (width - 1)) - 1) as u32
+            }
             Number::Float => match width {
                 32 => value,
                 16 => u32::from(f32_to_f16(f32::from_bits(value))),
@@ -215,10 +217,14 @@ mod tests {
             for seed in 0..2000u64 {
                 let mut bytes = [0u8; 16];
                 for (i, b) in bytes.iter_mut().enumerate().take(format.bytes()) {
-                    *b = (seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(8 * i as u32) >> 24) as u8;
+                    *b = (seed
+                        .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+                        .rotate_left(8 * i as u32)
+                        >> 24) as u8;
                 }
                 let values = format.unpack(bytes);
-                let nan = format.number == Number::Float && values.iter().any(|&v| f32::from_bits(v).is_nan());
+                let nan = format.number == Number::Float
+                    && values.iter().any(|&v| f32::from_bits(v).is_nan());
                 let least = format.number == Number::Snorm;
                 if !nan && !least {
                     assert_eq!(format.pack(values), bytes, "{format:?}");
@@ -236,14 +242,34 @@ mod tests {
             out
         };
         let one = 1f32.to_bits();
-        assert_eq!(f(10, 0).unpack(bytes(&[255, 0, 51, 255])), [one, 0, 0.2f32.to_bits(), one]);
-        assert_eq!(f(1, 1).unpack(bytes(&[0x80])), [(-1f32).to_bits(), 0, 0, one]);
-        assert_eq!(f(9, 4).unpack((0xc000_0401u128).to_le_bytes()), [1, 1, 0, 3]);
-        assert_eq!(f(5, 5).unpack(bytes(&[0xff, 0xff, 1, 0])), [u32::MAX, 1, 0, 1]);
+        assert_eq!(
+            f(10, 0).unpack(bytes(&[255, 0, 51, 255])),
+            [one, 0, 0.2f32.to_bits(), one]
+        );
+        assert_eq!(
+            f(1, 1).unpack(bytes(&[0x80])),
+            [(-1f32).to_bits(), 0, 0, one]
+        );
+        assert_eq!(
+            f(9, 4).unpack((0xc000_0401u128).to_le_bytes()),
+            [1, 1, 0, 3]
+        );
+        assert_eq!(
+            f(5, 5).unpack(bytes(&[0xff, 0xff, 1, 0])),
+            [u32::MAX, 1, 0, 1]
+        );
         // 11-bit 1.0 is 0x3c0, 10-bit 1.0 is 0x1e0.
         let packed = 0x3c0 | 0x3c0 << 11 | 0x1e0 << 22;
-        assert_eq!(Format::unified(30).unwrap().unpack((packed as u128).to_le_bytes()), [one, one, one, one]);
-        assert_eq!(Format::unified(30).unwrap().pack([one, one, one, 0]), (packed as u128).to_le_bytes());
+        assert_eq!(
+            Format::unified(30)
+                .unwrap()
+                .unpack((packed as u128).to_le_bytes()),
+            [one, one, one, one]
+        );
+        assert_eq!(
+            Format::unified(30).unwrap().pack([one, one, one, 0]),
+            (packed as u128).to_le_bytes()
+        );
         assert_eq!(f(1, 0).pack([2f32.to_bits(), 0, 0, 0])[0], 255);
         assert_eq!(f(1, 5).pack([300, 0, 0, 0])[0], 127);
         assert_eq!(Format::cdna(0, 0), None);

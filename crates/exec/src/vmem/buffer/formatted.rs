@@ -32,16 +32,33 @@ struct Shape {
 impl Shape {
     fn pack(self) -> i64 {
         let bits = [self.d16, self.high, self.typed, self.zeroes];
-        i64::from(self.components) | bits.iter().enumerate().map(|(i, &b)| i64::from(b) << (4 + i)).sum::<i64>()
+        i64::from(self.components)
+            | bits
+                .iter()
+                .enumerate()
+                .map(|(i, &b)| i64::from(b) << (4 + i))
+                .sum::<i64>()
     }
     fn of(record: &Record) -> Shape {
         let bit = |n: u32| record.imm2 >> n & 1 != 0;
-        Shape { components: record.imm2 as u32 & 7, d16: bit(4), high: bit(5), typed: bit(6), zeroes: bit(7) }
+        Shape {
+            components: record.imm2 as u32 & 7,
+            d16: bit(4),
+            high: bit(5),
+            typed: bit(6),
+            zeroes: bit(7),
+        }
     }
 }
 
 /// The handler of a formatted access; `name` is without `buffer_` or `tbuffer_`.
-pub fn lower(inst: &Inst, name: &str, typed: bool, record: &mut Record, lowering: &Lowering) -> Option<Handler> {
+pub fn lower(
+    inst: &Inst,
+    name: &str,
+    typed: bool,
+    record: &mut Record,
+    lowering: &Lowering,
+) -> Option<Handler> {
     let (store, rest) = match name.strip_prefix("load_") {
         Some(rest) => (false, rest),
         None => (true, name.strip_prefix("store_")?),
@@ -61,12 +78,20 @@ pub fn lower(inst: &Inst, name: &str, typed: bool, record: &mut Record, lowering
     if typed {
         record.mem.format = inst.field(Name::format)? as u8;
         // Codes that mean nothing stop here; the invalid format 0 is an unbound buffer.
-        if format_of(record.mem.rules, record.mem.format).is_none() && record.mem.format & 0x7f != 0 {
+        if format_of(record.mem.rules, record.mem.format).is_none() && record.mem.format & 0x7f != 0
+        {
             return None;
         }
     }
     let zeroes = lowering.target.is_cdna();
-    record.imm2 = Shape { components, d16, high, typed, zeroes }.pack();
+    record.imm2 = Shape {
+        components,
+        d16,
+        high,
+        typed,
+        zeroes,
+    }
+    .pack();
     if !store {
         record.dst = record.src[2];
     }
@@ -90,7 +115,11 @@ fn format(cx: &mut Cx<'_, '_>, record: &Record, buffer: &Buffer) -> Result<Optio
     } else {
         buffer.format
     };
-    let unbound = if record.mem.rules == Rules::Cdna { code & 15 == 0 } else { code == 0 };
+    let unbound = if record.mem.rules == Rules::Cdna {
+        code & 15 == 0
+    } else {
+        code == 0
+    };
     match format_of(record.mem.rules, code) {
         Some(f) => Ok(Some(f)),
         None if unbound => Ok(None),
@@ -119,7 +148,9 @@ fn load_run(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
     };
     let at = positions(cx, record);
     let exec = cx.wave.exec();
-    let Some(dst) = record.dst.vector() else { return Flow::Next };
+    let Some(dst) = record.dst.vector() else {
+        return Flow::Next;
+    };
     for lane in (0..LANES).filter(|l| exec >> l & 1 != 0) {
         let mut values = [0; 4];
         let mut integer = false;
@@ -128,7 +159,13 @@ fn load_run(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
             // In range as a whole or not at all; out of range every component but a selected one is zero.
             let mut raw = [0; 4];
             if buffer.in_range(at[lane], 0, format.bytes() as u64) {
-                match fetch(cx, record, buffer.address(at[lane], 0), lane, format.bytes()) {
+                match fetch(
+                    cx,
+                    record,
+                    buffer.address(at[lane], 0),
+                    lane,
+                    format.bytes(),
+                ) {
                     Ok(bytes) => raw = format.unpack(bytes),
                     Err(flow) => return flow,
                 }
@@ -140,7 +177,13 @@ fn load_run(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
     Flow::Next
 }
 
-fn fetch(cx: &mut Cx<'_, '_>, record: &Record, from: u64, lane: usize, bytes: usize) -> Result<[u8; 16], Flow> {
+fn fetch(
+    cx: &mut Cx<'_, '_>,
+    record: &Record,
+    from: u64,
+    lane: usize,
+    bytes: usize,
+) -> Result<[u8; 16], Flow> {
     let mut out = [0; 16];
     match cx.unit.memory.locate(from, bytes as u64, false) {
         // SAFETY: `locate` vouches for the bytes; a format has at most sixteen.
@@ -163,11 +206,21 @@ fn give(cx: &mut Cx<'_, '_>, dst: u32, lane: usize, shape: Shape, values: [u32; 
         }
         return;
     }
-    let half = |v: u32| u32::from(if integer { v as u16 } else { f32_to_f16(f32::from_bits(v)) });
+    let half = |v: u32| {
+        u32::from(if integer {
+            v as u16
+        } else {
+            f32_to_f16(f32::from_bits(v))
+        })
+    };
     for (j, pair) in values[..count].chunks(2).enumerate() {
         match (pair, shape.high) {
             (&[x], true) => write(0, if shape.zeroes { 0 } else { 0xffff }, half(x) << 16),
-            (&[x], false) => write(j as u32, if shape.zeroes { 0 } else { 0xffff_0000 }, half(x)),
+            (&[x], false) => write(
+                j as u32,
+                if shape.zeroes { 0 } else { 0xffff_0000 },
+                half(x),
+            ),
             (pair, _) => write(j as u32, 0, half(pair[0]) | half(pair[1]) << 16),
         }
     }
@@ -183,7 +236,9 @@ fn store_run(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
     };
     let at = positions(cx, record);
     let exec = cx.wave.exec();
-    let Some(src) = record.src[2].vector() else { return Flow::Next };
+    let Some(src) = record.src[2].vector() else {
+        return Flow::Next;
+    };
     let bytes = format.bytes();
     for lane in (0..LANES).filter(|l| exec >> l & 1 != 0) {
         if !buffer.in_range(at[lane], 0, bytes as u64) {

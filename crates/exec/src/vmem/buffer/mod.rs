@@ -75,11 +75,11 @@ pub fn lower(inst: &Inst, pc: u64, lowering: &mut Lowering) -> Option<Record> {
     };
     record.mem.rules = Rules::of(lowering.target);
     let backend = lowering.backend;
-    if inst.row().operand(Name::vdata).is_some() {
-        if let Some(handler) = formatted::lower(inst, rest, typed, &mut record, lowering) {
-            record.run = handler;
-            return Some(record);
-        }
+    if inst.row().operand(Name::vdata).is_some()
+        && let Some(handler) = formatted::lower(inst, rest, typed, &mut record, lowering)
+    {
+        record.run = handler;
+        return Some(record);
     }
     if typed {
         return None;
@@ -248,10 +248,10 @@ impl<D: Load> Body for BufferLoad<D> {
     #[inline(always)]
     fn run(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
         let buffer = descriptor(cx, record, false);
-        if let Some(base) = run(cx, record, &buffer, D::BYTES) {
-            if global::load_run::<D>(cx, record, base) {
-                return Flow::Next;
-            }
+        if let Some(base) = run(cx, record, &buffer, D::BYTES)
+            && global::load_run::<D>(cx, record, base)
+        {
+            return Flow::Next;
         }
         let at = positions(cx, record);
         let exec = cx.wave.exec();
@@ -350,17 +350,21 @@ impl<D: Store> Body for BufferStore<D> {
     #[inline(always)]
     fn run(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
         let buffer = descriptor(cx, record, false);
-        if let Some(base) = run(cx, record, &buffer, D::BYTES) {
-            if global::store_run::<D>(cx, record, base) {
-                return Flow::Next;
-            }
+        if let Some(base) = run(cx, record, &buffer, D::BYTES)
+            && global::store_run::<D>(cx, record, base)
+        {
+            return Flow::Next;
         }
         let at = positions(cx, record);
         let exec = cx.wave.exec();
         let mut found = resolve(&buffer, &at, exec, D::BYTES);
         if found.rest != 0 && D::BYTES > 4 {
             // Lanes may overlap: all of them in ascending order.
-            found = Resolved { whole: 0, rest: exec, ..found };
+            found = Resolved {
+                whole: 0,
+                rest: exec,
+                ..found
+            };
         }
         let flow = global::store::<D>(cx, record, &found.addresses, found.whole);
         if flow != Flow::Next || found.rest == 0 {
