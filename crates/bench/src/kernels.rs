@@ -15,13 +15,29 @@ use rocjitsu_lanes::Backend;
 use crate::native;
 
 /// One kernel, timed: the fastest of `repeat` runs on one thread.
-fn time(path: &Path, target: Target, backend: Backend, eager: bool, repeat: u32) -> Result<Statistics> {
-    let launch = Launch::from_description(path, Selection { target, run_as: None })?;
+fn time(
+    path: &Path,
+    target: Target,
+    backend: Backend,
+    eager: bool,
+    repeat: u32,
+) -> Result<Statistics> {
+    let launch = Launch::from_description(
+        path,
+        Selection {
+            target,
+            run_as: None,
+        },
+    )?;
     let gpu = preset_for_target(target.name()).ok_or_else(|| anyhow!("no preset for {target}"))?;
     let memory = Memory::new(gpu.vram_bytes);
     let engine = Engine::new(&gpu, target, backend, &memory)?;
     let placed = launch.place(&memory)?;
-    let options = Options { threads: 1, eager_registers: eager, progress: &|_| {} };
+    let options = Options {
+        threads: 1,
+        eager_registers: eager,
+        progress: &|_| {},
+    };
     let mut best: Option<Statistics> = None;
     for _ in 0..repeat.max(1) {
         launch.fill_buffers(&memory, &placed)?;
@@ -42,7 +58,9 @@ pub fn loops(data: &Path, repeat: u32) -> Result<()> {
     let native_valu = native::valu(repeat);
     let native_copy = native::copy(16 << 20, repeat);
     println!("== loops: ns per wave instruction of 64 lanes, one thread (gfx942)");
-    println!("native: {native_valu:.2} ns per lane operation on 64 lanes; {native_copy:.1} ns to copy 256 bytes of 16 MiB");
+    println!(
+        "native: {native_valu:.2} ns per lane operation on 64 lanes; {native_copy:.1} ns to copy 256 bytes of 16 MiB"
+    );
     const KERNELS: [(&str, &str); 9] = [
         ("valu_mix_w64", "VALU, all lanes"),
         ("valu_mix_partial_w64", "VALU, half of the lanes"),
@@ -58,17 +76,32 @@ pub fn loops(data: &Path, repeat: u32) -> Result<()> {
         let path = data.join(format!("perf/built/{kernel}.json"));
         let mut line = format!("{what:<28}");
         for backend in Backend::supported() {
-            match time(&path, Target::Gfx942, backend, false, if backend == Backend::Scalar { 1 } else { repeat }) {
+            match time(
+                &path,
+                Target::Gfx942,
+                backend,
+                false,
+                if backend == Backend::Scalar {
+                    1
+                } else {
+                    repeat
+                },
+            ) {
                 Ok(run) => {
                     let each = ns_each(&run);
-                    line += &format!("  {backend} {each:7.2} ({:5.1}x native)", each / native_valu);
+                    line += &format!(
+                        "  {backend} {each:7.2} ({:5.1}x native)",
+                        each / native_valu
+                    );
                 }
                 Err(error) => line += &format!("  {backend}: {error:#}"),
             }
         }
         println!("{line}");
     }
-    println!("== matrix loops: ns per instruction, beside the same multiply-adds in a native f32 FMA loop");
+    println!(
+        "== matrix loops: ns per instruction, beside the same multiply-adds in a native f32 FMA loop"
+    );
     const MATRIX: [(&str, Target, u64); 9] = [
         ("mfma_f16_32x32x8", Target::Gfx90a, 8192),
         ("mfma_f16_32x32x8", Target::Gfx942, 8192),
@@ -85,7 +118,17 @@ pub fn loops(data: &Path, repeat: u32) -> Result<()> {
         let native = native::fma(fmas, repeat);
         let mut line = format!("{kernel:<24} {:<8} native {native:6.1}", target.name());
         for backend in Backend::supported() {
-            match time(&path, target, backend, false, if backend == Backend::Scalar { 1 } else { repeat }) {
+            match time(
+                &path,
+                target,
+                backend,
+                false,
+                if backend == Backend::Scalar {
+                    1
+                } else {
+                    repeat
+                },
+            ) {
                 Ok(run) => {
                     let count = run.by_class.get("matrix").copied().unwrap_or(0).max(1);
                     let each = run.seconds * 1e9 / count as f64;
@@ -103,8 +146,14 @@ pub fn loops(data: &Path, repeat: u32) -> Result<()> {
 pub fn registers(data: &Path, repeat: u32) -> Result<()> {
     println!("== registers: lazy beside eager allocation, one thread (gfx942, wave64)");
     for kernel in [
-        "regs_8_once", "regs_8_rounds", "regs_64_once", "regs_64_rounds", "regs_252_once", "regs_252_rounds",
-        "regs_512_once", "regs_512_rounds",
+        "regs_8_once",
+        "regs_8_rounds",
+        "regs_64_once",
+        "regs_64_rounds",
+        "regs_252_once",
+        "regs_252_rounds",
+        "regs_512_once",
+        "regs_512_rounds",
     ] {
         let path = data.join(format!("perf/built/{kernel}_w64.json"));
         // Alternate, so that a change of the host's speed hits both.
@@ -133,19 +182,28 @@ pub fn registers(data: &Path, repeat: u32) -> Result<()> {
 
 /// Every kernel of the corpus and the larger ones of the performance set on gfx942.
 pub fn corpus(data: &Path, repeat: u32) -> Result<()> {
-    println!("== kernels: time and wave instructions, one thread, {} (gfx942)", Backend::best());
+    println!(
+        "== kernels: time and wave instructions, one thread, {} (gfx942)",
+        Backend::best()
+    );
     let mut paths = Vec::new();
     for folder in ["corpus", "perf"] {
         for entry in std::fs::read_dir(data.join(folder).join("built"))? {
             let path = entry?.path();
-            if path.extension().is_some_and(|e| e == "json") && path.with_extension("gfx942.hsaco").exists() {
+            if path.extension().is_some_and(|e| e == "json")
+                && path.with_extension("gfx942.hsaco").exists()
+            {
                 paths.push(path);
             }
         }
     }
     paths.sort();
     for path in paths {
-        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let name = path
+            .file_stem()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
         match time(&path, Target::Gfx942, Backend::best(), false, repeat.min(2)) {
             Ok(run) => println!(
                 "{name:<32} {:10.3} ms {:>10} instructions {:8.1} M/s {:6.2} ns each",
@@ -154,7 +212,10 @@ pub fn corpus(data: &Path, repeat: u32) -> Result<()> {
                 run.wave_instructions as f64 / run.seconds / 1e6,
                 ns_each(&run)
             ),
-            Err(error) => println!("{name:<32} {}", format!("{error:#}").lines().next().unwrap_or_default()),
+            Err(error) => println!(
+                "{name:<32} {}",
+                format!("{error:#}").lines().next().unwrap_or_default()
+            ),
         }
     }
     Ok(())

@@ -131,5 +131,7 @@ pub fn copy(bytes: usize, repeat: u32) -> f64 {
 }
 
 fn best(repeat: u32, mut f: impl FnMut() -> f64) -> f64 {
-    (0..repeat.max(1)).map(|_| f()).fold(f64::INFINITY, f64::min)
+    (0..repeat.max(1))
+        .map(|_| f())
+        .fold(f64::INFINITY, f64::min)
 }

@@ -10,8 +10,18 @@ use anyhow::{Context, Result, ensure};
 pub fn start(data: &Path, repeat: u32) -> Result<()> {
     println!("== start: `rocjitsu launch` on an empty kernel, one process each");
     let program = std::env::current_exe()?.with_file_name("rocjitsu");
-    ensure!(program.exists(), "{} is not there: run `cargo build --release` first", program.display());
-    for (gpu, target) in [("mi210", "gfx90a"), ("mi300x", "gfx942"), ("mi355x", "gfx950"), ("r9700", "gfx1201"), ("mi455x", "gfx1250")] {
+    ensure!(
+        program.exists(),
+        "{} is not there: run `cargo build --release` first",
+        program.display()
+    );
+    for (gpu, target) in [
+        ("mi210", "gfx90a"),
+        ("mi300x", "gfx942"),
+        ("mi355x", "gfx950"),
+        ("r9700", "gfx1201"),
+        ("mi455x", "gfx1250"),
+    ] {
         let (mut wall, mut peak) = (f64::INFINITY, u64::MAX);
         for _ in 0..repeat.max(1) {
             let start = Instant::now();
@@ -27,7 +37,10 @@ pub fn start(data: &Path, repeat: u32) -> Result<()> {
             wall = wall.min(start.elapsed().as_secs_f64() * 1e3);
             peak = peak.min(bytes);
         }
-        println!("{gpu:<8} {wall:6.2} ms wall, {:6.1} MiB peak", peak as f64 / f64::from(1 << 20));
+        println!(
+            "{gpu:<8} {wall:6.2} ms wall, {:6.1} MiB peak",
+            peak as f64 / f64::from(1 << 20)
+        );
     }
     Ok(())
 }

@@ -12,7 +12,9 @@ use rocjitsu_isa::Target;
 use rocjitsu_lanes::Backend;
 
 fn data(folder: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data").join(folder)
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../data")
+        .join(folder)
 }
 
 /// Descriptions that have a code object for a target, in alphabetical order.
@@ -36,16 +38,28 @@ fn run(path: &Path, selection: Selection, backend: Backend, threads: usize) -> R
     let memory = Memory::new(gpu.vram_bytes);
     let engine = Engine::new(&gpu, target, backend, &memory).map_err(|e| format!("{e:#}"))?;
     let placed = launch.place(&memory).map_err(|e| format!("{e:#}"))?;
-    let options = Options { threads, eager_registers: false, progress: &|_| {} };
-    engine.run(&launch, &placed, &options).map_err(|e| format!("{e:#}"))?;
-    let contents = launch.read_buffers(&memory, &placed).map_err(|e| format!("{e:#}"))?;
+    let options = Options {
+        threads,
+        eager_registers: false,
+        progress: &|_| {},
+    };
+    engine
+        .run(&launch, &placed, &options)
+        .map_err(|e| format!("{e:#}"))?;
+    let contents = launch
+        .read_buffers(&memory, &placed)
+        .map_err(|e| format!("{e:#}"))?;
     let outcomes = launch.judge(&contents);
     let bad: Vec<String> = outcomes
         .iter()
         .filter(|o| !o.verdict.good())
         .map(|o| format!("{}: {}", o.name, o.describe()))
         .collect();
-    if bad.is_empty() { Ok(()) } else { Err(bad.join("; ")) }
+    if bad.is_empty() {
+        Ok(())
+    } else {
+        Err(bad.join("; "))
+    }
 }
 
 /// Runs all kernels of a target.
@@ -56,12 +70,20 @@ fn whole(target: Target, run_as: Option<Target>) {
         for backend in Backend::supported() {
             count += 1;
             if let Err(why) = run(&path, Selection { target, run_as }, backend, 2) {
-                failures.push(format!("{} on {backend}: {why}", path.file_stem().unwrap_or_default().display()));
+                failures.push(format!(
+                    "{} on {backend}: {why}",
+                    path.file_stem().unwrap_or_default().display()
+                ));
             }
         }
     }
     assert!(count > 60, "only {count} kernels found for {target}");
-    assert!(failures.is_empty(), "{} of {count} runs for {target} failed:\n{}", failures.len(), failures.join("\n"));
+    assert!(
+        failures.is_empty(),
+        "{} of {count} runs for {target} failed:\n{}",
+        failures.len(),
+        failures.join("\n")
+    );
 }
 
 #[test]
@@ -96,10 +118,18 @@ fn gfx1250() {
 /// Results do not depend on the number of worker threads (order of float atomics aside).
 #[test]
 fn any_number_of_threads() {
-    for name in ["softmax_f32", "hip_lds_reduce", "lock_accumulate", "matmul_f16"] {
+    for name in [
+        "softmax_f32",
+        "hip_lds_reduce",
+        "lock_accumulate",
+        "matmul_f16",
+    ] {
         let path = data("corpus").join(format!("built/{name}.json"));
         for threads in [1, 2, 3, 7] {
-            let selection = Selection { target: Target::Gfx942, run_as: None };
+            let selection = Selection {
+                target: Target::Gfx942,
+                run_as: None,
+            };
             if let Err(why) = run(&path, selection, Backend::best(), threads) {
                 panic!("{name} with {threads} threads: {why}");
             }

@@ -2,8 +2,8 @@
 //! A block is a straight run of instructions; its records hold all that executing them needs.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, RwLock};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, RwLock};
 
 use rocjitsu_isa::{FeatureSet, Target, decode};
 use rocjitsu_lanes::Backend;
@@ -61,7 +61,10 @@ impl CodeCache {
 
     /// Drops all decoded code, as an invalidation of the instruction cache asks for.
     pub fn invalidate(&self) {
-        self.blocks.write().unwrap_or_else(|e| e.into_inner()).clear();
+        self.blocks
+            .write()
+            .unwrap_or_else(|e| e.into_inner())
+            .clear();
         self.pages.lock().unwrap_or_else(|e| e.into_inner()).clear();
         self.epoch.fetch_add(1, Ordering::Release);
     }
@@ -70,7 +73,9 @@ impl CodeCache {
     pub fn revalidate(&self, memory: &mut MemoryPort<'_>) {
         let stale = {
             let pages = self.pages.lock().unwrap_or_else(|e| e.into_inner());
-            pages.iter().any(|(&at, bytes)| read_bytes(memory, at, bytes.len()).as_deref() != Some(&**bytes))
+            pages.iter().any(|(&at, bytes)| {
+                read_bytes(memory, at, bytes.len()).as_deref() != Some(&**bytes)
+            })
         };
         if stale {
             self.invalidate();
@@ -78,7 +83,12 @@ impl CodeCache {
     }
 
     fn block(&self, key: Key, memory: &mut MemoryPort<'_>) -> Result<Arc<Block>, Fault> {
-        if let Some(block) = self.blocks.read().unwrap_or_else(|e| e.into_inner()).get(&key) {
+        if let Some(block) = self
+            .blocks
+            .read()
+            .unwrap_or_else(|e| e.into_inner())
+            .get(&key)
+        {
             return Ok(block.clone());
         }
         let block = Arc::new(self.build(key, memory)?);
@@ -93,7 +103,11 @@ impl CodeCache {
         while at < end {
             if let std::collections::hash_map::Entry::Vacant(slot) = pages.entry(at) {
                 // The first and last page of an allocation may be only partly there: watch what is.
-                let from = if read_bytes(memory, at, 1).is_some() { at } else { start };
+                let from = if read_bytes(memory, at, 1).is_some() {
+                    at
+                } else {
+                    start
+                };
                 let bytes = read_bytes(memory, from, (at + PAGE - from) as usize)
                     .or_else(|| read_bytes(memory, from, (end.min(at + PAGE) - from) as usize));
                 if let (Some(bytes), true) = (bytes, from == at) {
@@ -127,7 +141,11 @@ impl CodeCache {
                 break;
             }
         }
-        Ok(Block { records: records.into(), counts, end: pc })
+        Ok(Block {
+            records: records.into(),
+            counts,
+            end: pc,
+        })
     }
 
     fn record(
@@ -139,7 +157,10 @@ impl CodeCache {
     ) -> Result<Record, Fault> {
         let bytes = fetch(memory, pc)?;
         let inst = decode(self.target, set, &bytes).map_err(|_| Fault {
-            cause: Cause::Undecodable { target: self.target, words: words(&bytes) },
+            cause: Cause::Undecodable {
+                target: self.target,
+                words: words(&bytes),
+            },
             pc,
         })?;
         Ok(lower(inst, pc, lowering))
@@ -155,7 +176,14 @@ fn fetch(memory: &mut MemoryPort<'_>, pc: u64) -> Result<Vec<u8>, Fault> {
             Err(_) if length > 4 => length -= 4,
             Err(kind) => {
                 let near = memory.near(pc);
-                return Err(Fault { cause: Cause::Fetch { address: pc, kind, near }, pc });
+                return Err(Fault {
+                    cause: Cause::Fetch {
+                        address: pc,
+                        kind,
+                        near,
+                    },
+                    pc,
+                });
             }
         }
     }
@@ -170,7 +198,10 @@ fn read_bytes(memory: &mut MemoryPort<'_>, address: u64, length: usize) -> Optio
 }
 
 fn words(bytes: &[u8]) -> String {
-    let words = bytes.chunks_exact(4).take(4).map(|w| format!("{:08x}", u32::from_le_bytes([w[0], w[1], w[2], w[3]])));
+    let words = bytes
+        .chunks_exact(4)
+        .take(4)
+        .map(|w| format!("{:08x}", u32::from_le_bytes([w[0], w[1], w[2], w[3]])));
     words.collect::<Vec<_>>().join(" ")
 }
 
@@ -190,7 +221,11 @@ pub struct CodeView<'a> {
 impl<'a> CodeView<'a> {
     /// A view that has seen nothing yet.
     pub fn new(cache: &'a CodeCache) -> CodeView<'a> {
-        CodeView { cache, epoch: cache.epoch.load(Ordering::Acquire), entries: vec![None; VIEW].into() }
+        CodeView {
+            cache,
+            epoch: cache.epoch.load(Ordering::Acquire),
+            entries: vec![None; VIEW].into(),
+        }
     }
 
     /// Drops all decoded code of the device.
@@ -211,7 +246,12 @@ impl<'a> CodeView<'a> {
 
     /// The block at `pc`, decoded under `state`.
     #[inline]
-    pub fn block(&mut self, pc: u64, state: State, memory: &mut MemoryPort<'_>) -> Result<&Block, Fault> {
+    pub fn block(
+        &mut self,
+        pc: u64,
+        state: State,
+        memory: &mut MemoryPort<'_>,
+    ) -> Result<&Block, Fault> {
         let key = Key { pc, state };
         let slot = ((pc >> 2) ^ (pc >> 12) ^ u64::from(state.0)) as usize % VIEW;
         let hit = matches!(&self.entries[slot], Some((k, _)) if *k == key);

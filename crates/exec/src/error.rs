@@ -38,7 +38,9 @@ pub enum Cause {
         near: String,
     },
     /// An LDS access outside the workgroup's allocation, where the target faults on it.
-    #[error("LDS access of {bytes} bytes at {address:#x} by lane {lane}: the workgroup has {size} bytes")]
+    #[error(
+        "LDS access of {bytes} bytes at {address:#x} by lane {lane}: the workgroup has {size} bytes"
+    )]
     Lds {
         /// Size of the access.
         bytes: u32,

@@ -21,7 +21,11 @@ impl State {
     pub fn of(wave: &Wave) -> State {
         let m = wave.mode;
         let indexing = wave.decode_state & INDEXING != 0;
-        let operands = if indexing { wave.s[scalar::M0] >> 12 & 0xf } else { 0 };
+        let operands = if indexing {
+            wave.s[scalar::M0] >> 12 & 0xf
+        } else {
+            0
+        };
         State(
             m & 0x3ff
                 | u32::from(m & mode::FP16_OVFL != 0) << 10
@@ -78,7 +82,11 @@ pub struct Lowering {
 impl Lowering {
     /// Lowering at the start of a block.
     pub fn new(target: Target, backend: Backend, state: State) -> Lowering {
-        Lowering { target, backend, state }
+        Lowering {
+            target,
+            backend,
+            state,
+        }
     }
 
     /// Lanes of the wave.
@@ -96,7 +104,9 @@ impl Lowering {
             Coded::Const(k) | Coded::Literal(k) => Operand::Const(k),
             Coded::Imm(k) => Operand::Const(u64::from(k)),
             Coded::Special(Special::FlatScratchLo) => Operand::Scalar(scalar::FLAT_SCRATCH as u8),
-            Coded::Special(Special::FlatScratchHi) => Operand::Scalar(scalar::FLAT_SCRATCH as u8 + 1),
+            Coded::Special(Special::FlatScratchHi) => {
+                Operand::Scalar(scalar::FLAT_SCRATCH as u8 + 1)
+            }
             Coded::Special(Special::XnackMaskLo) => Operand::Scalar(scalar::XNACK_MASK as u8),
             Coded::Special(Special::XnackMaskHi) => Operand::Scalar(scalar::XNACK_MASK as u8 + 1),
             Coded::Special(s) => Operand::Special(s),
@@ -131,7 +141,9 @@ impl Lowering {
     /// Adds the bank bits of `s_set_vgpr_msb` to a vector operand. `role`: 0–2 sources, 3 destination.
     pub fn banked(&self, operand: Operand, role: u32) -> Operand {
         match operand {
-            Operand::Vector(r) => Operand::Vector(r + ((self.state.banks() >> (2 * role) & 3) << 8) as u16),
+            Operand::Vector(r) => {
+                Operand::Vector(r + ((self.state.banks() >> (2 * role) & 3) << 8) as u16)
+            }
             other => other,
         }
     }
@@ -160,7 +172,10 @@ impl Cx<'_, '_> {
     /// Stops the wave at `record`.
     #[cold]
     pub fn fault(&mut self, record: &Record, cause: Cause) -> Flow {
-        self.unit.fault = Some(Box::new(Fault { cause, pc: record.pc }));
+        self.unit.fault = Some(Box::new(Fault {
+            cause,
+            pc: record.pc,
+        }));
         Flow::Fault
     }
 }

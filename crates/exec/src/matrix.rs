@@ -3,7 +3,8 @@
 
 use rocjitsu_isa::{Inst, Name};
 use rocjitsu_lanes::matrix::{
-    COperand, Family, Kind, MatrixOp, Modifiers, Operands, Prepared, Registers, ScaleFormat, ScaleOperand,
+    COperand, Family, Kind, MatrixOp, Modifiers, Operands, Prepared, Registers, ScaleFormat,
+    ScaleOperand,
 };
 
 use crate::error::Cause;
@@ -37,19 +38,33 @@ pub fn lower(inst: &Inst, pc: u64, lowering: &mut Lowering) -> Option<Record> {
         ..Modifiers::default()
     };
     if op.f8f6f4 {
-        op = op.with_formats(format(Name::cbsz, Name::matrix_a_fmt), format(Name::blgp, Name::matrix_b_fmt))?;
+        op = op.with_formats(
+            format(Name::cbsz, Name::matrix_a_fmt),
+            format(Name::blgp, Name::matrix_b_fmt),
+        )?;
     } else {
         mods.cbsz = field(Name::cbsz) as u8;
         mods.abid = field(Name::abid) as u8;
         mods.blgp = field(Name::blgp) as u8;
     }
-    let sources = [Name::src0_modifiers, Name::src1_modifiers, Name::src2_modifiers].map(field);
+    let sources = [
+        Name::src0_modifiers,
+        Name::src1_modifiers,
+        Name::src2_modifiers,
+    ]
+    .map(field);
     if family.is_mfma() {
         // Byte of the scale register: op_sel, and op_sel_hi above it.
         mods.scale_sel_a = (sources[0] >> 2 & 3) as u8;
         mods.scale_sel_b = (sources[1] >> 2 & 3) as u8;
     } else {
-        let collect = |bit: u32| sources.iter().enumerate().map(|(i, m)| (m >> bit & 1) << i).sum::<u32>() as u8;
+        let collect = |bit: u32| {
+            sources
+                .iter()
+                .enumerate()
+                .map(|(i, m)| (m >> bit & 1) << i)
+                .sum::<u32>() as u8
+        };
         mods.neg = collect(0);
         mods.neg_hi = collect(1);
         mods.op_sel = collect(2);
@@ -57,10 +72,14 @@ pub fn lower(inst: &Inst, pc: u64, lowering: &mut Lowering) -> Option<Record> {
         mods.scale_sel_b = field(Name::matrix_b_scale) as u8;
         mods.scale_fmt_a = ScaleFormat::from_code(field(Name::matrix_a_scale_fmt) as u8)?;
         mods.scale_fmt_b = ScaleFormat::from_code(field(Name::matrix_b_scale_fmt) as u8)?;
-        mods.index_key = [Name::index_key_8bit, Name::index_key_16bit, Name::index_key_32bit]
-            .into_iter()
-            .find_map(|name| inst.field(name))
-            .unwrap_or(0) as u8;
+        mods.index_key = [
+            Name::index_key_8bit,
+            Name::index_key_16bit,
+            Name::index_key_32bit,
+        ]
+        .into_iter()
+        .find_map(|name| inst.field(name))
+        .unwrap_or(0) as u8;
     }
     op.mods = mods;
 
@@ -81,7 +100,8 @@ pub fn lower(inst: &Inst, pc: u64, lowering: &mut Lowering) -> Option<Record> {
     let scale = |name| lowering.source(inst, name).unwrap_or_default();
     // Integer products wrap or saturate as documented; float ones follow the vectors where there are any.
     if !op.a.is_integer() {
-        record.exactness = Exactness::Bounded("order and rounding of sums as in data/numerics/mfma-arithmetic.md");
+        record.exactness =
+            Exactness::Bounded("order and rounding of sums as in data/numerics/mfma-arithmetic.md");
     }
     record.matrix = Some(Box::new(Details {
         prepared: Prepared::new(&op),
@@ -99,11 +119,22 @@ fn rows<'w>(wave: &'w Wave, first: u32, count: usize, rows: &mut [&'w [u32]; ROW
 }
 
 fn run(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
-    let Some(details) = record.matrix.as_deref() else { return Flow::Next };
-    let Registers { a, b, c, d, index, scale } = details.prepared.registers();
-    let (Some(dst), Some(first_a), Some(first_b)) =
-        (record.dst.vector(), record.src[0].vector(), record.src[1].vector())
-    else {
+    let Some(details) = record.matrix.as_deref() else {
+        return Flow::Next;
+    };
+    let Registers {
+        a,
+        b,
+        c,
+        d,
+        index,
+        scale,
+    } = details.prepared.registers();
+    let (Some(dst), Some(first_a), Some(first_b)) = (
+        record.dst.vector(),
+        record.src[0].vector(),
+        record.src[1].vector(),
+    ) else {
         // A prefix that only loads scale factors is decoded together with its instruction.
         return Flow::Next;
     };
@@ -136,12 +167,23 @@ fn run(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
         scale_b,
     };
     let results = &mut cx.unit.matrix[..d.min(ROWS)];
-    if let Err(error) = details.prepared.execute(cx.unit.backend, &operands, results) {
-        return cx.fault(record, Cause::Illegal { what: error.to_string() });
+    if let Err(error) = details
+        .prepared
+        .execute(cx.unit.backend, &operands, results)
+    {
+        return cx.fault(
+            record,
+            Cause::Illegal {
+                what: error.to_string(),
+            },
+        );
     }
     let lanes = cx.wave.lanes as usize;
     for (i, result) in cx.unit.matrix[..d.min(ROWS)].iter().enumerate() {
-        cx.wave.v.write(dst + i as u32, &mut cx.unit.pool).copy_from_slice(&result[..lanes]);
+        cx.wave
+            .v
+            .write(dst + i as u32, &mut cx.unit.pool)
+            .copy_from_slice(&result[..lanes]);
     }
     Flow::Next
 }
@@ -161,7 +203,9 @@ fn scale_operand<'r>(
             ScaleOperand::Rows(&found[..count.min(ROWS)])
         }
         // An inline float constant stands for its exponent.
-        Operand::Const(k) if k > 64 && k <= u64::from(u32::MAX) => ScaleOperand::Constant((k >> 23) as u8),
+        Operand::Const(k) if k > 64 && k <= u64::from(u32::MAX) => {
+            ScaleOperand::Constant((k >> 23) as u8)
+        }
         _ => ScaleOperand::Constant(shared as u8),
     }
 }

@@ -64,11 +64,21 @@ pub struct MemoryPort<'a> {
 }
 
 impl<'a> MemoryPort<'a> {
-    const EMPTY: Extent = Extent { start: 1, end: 0, host: std::ptr::null_mut(), writable: false };
+    const EMPTY: Extent = Extent {
+        start: 1,
+        end: 0,
+        host: std::ptr::null_mut(),
+        writable: false,
+    };
 
     /// A view of `space` that remembers nothing yet.
     pub fn new(space: &'a dyn AddressSpace) -> Self {
-        MemoryPort { space, generation: space.generation(), recent: [Self::EMPTY; WAYS], next: 0 }
+        MemoryPort {
+            space,
+            generation: space.generation(),
+            recent: [Self::EMPTY; WAYS],
+            next: 0,
+        }
     }
 
     /// The address space behind this view.
@@ -89,7 +99,11 @@ impl<'a> MemoryPort<'a> {
     #[inline(always)]
     pub fn locate(&mut self, address: u64, bytes: u64, write: bool) -> Result<*mut u8, FaultKind> {
         let e = &self.recent[0];
-        if address >= e.start && address < e.end && bytes <= e.end - address && (!write || e.writable) {
+        if address >= e.start
+            && address < e.end
+            && bytes <= e.end - address
+            && (!write || e.writable)
+        {
             // `host` may be any pointer: the offset is inside the extent.
             return Ok(e.host.wrapping_add((address - e.start) as usize));
         }
@@ -97,7 +111,12 @@ impl<'a> MemoryPort<'a> {
     }
 
     #[inline(never)]
-    fn locate_slowly(&mut self, address: u64, bytes: u64, write: bool) -> Result<*mut u8, FaultKind> {
+    fn locate_slowly(
+        &mut self,
+        address: u64,
+        bytes: u64,
+        write: bool,
+    ) -> Result<*mut u8, FaultKind> {
         let hit = (1..WAYS).find(|&i| {
             let e = &self.recent[i];
             address >= e.start && address < e.end

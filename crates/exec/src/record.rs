@@ -138,8 +138,15 @@ impl Class {
     /// How many there are.
     pub const COUNT: usize = 7;
     /// All of them, in the order of their numbers.
-    pub const ALL: [Class; Class::COUNT] =
-        [Class::Salu, Class::Control, Class::Smem, Class::Valu, Class::Matrix, Class::Lds, Class::Vmem];
+    pub const ALL: [Class; Class::COUNT] = [
+        Class::Salu,
+        Class::Control,
+        Class::Smem,
+        Class::Valu,
+        Class::Matrix,
+        Class::Lds,
+        Class::Vmem,
+    ];
 
     /// The name in reports.
     pub fn name(self) -> &'static str {

@@ -78,17 +78,29 @@ impl Source {
     /// A register.
     pub fn register(lanes: u32, register: u32) -> Source {
         let slot = VectorRegisters::slot(lanes, register);
-        Source { base: slot.page, step: 16, offset: slot.offset.into() }
+        Source {
+            base: slot.page,
+            step: 16,
+            offset: slot.offset.into(),
+        }
     }
 
     /// A row that outlives every use of the source.
     pub fn row(row: &[u32; 16]) -> Source {
-        Source { base: Source::ABSOLUTE as u16, step: 0, offset: row.as_ptr() as u64 }
+        Source {
+            base: Source::ABSOLUTE as u16,
+            step: 0,
+            offset: row.as_ptr() as u64,
+        }
     }
 
     /// Row `index` of the worker's shared values.
     pub fn shared(index: usize) -> Source {
-        Source { base: Source::SHARED as u16, step: 0, offset: 64 * index as u64 }
+        Source {
+            base: Source::SHARED as u16,
+            step: 0,
+            offset: 64 * index as u64,
+        }
     }
 }
 
@@ -114,7 +126,11 @@ impl VectorRegisters {
         VectorRegisters {
             pages: [NonNull::from(&ZEROS); PAGES],
             bases: std::array::from_fn(|i| {
-                if i < PAGES { std::ptr::from_ref(&ZEROS).cast() } else { std::ptr::null() }
+                if i < PAGES {
+                    std::ptr::from_ref(&ZEROS).cast()
+                } else {
+                    std::ptr::null()
+                }
             }),
             lanes,
             shift: if lanes == 64 { 4 } else { 5 },
@@ -138,7 +154,13 @@ impl VectorRegisters {
     pub fn read_ptr(&self, register: u32) -> *const u32 {
         let (page, within) = self.place(register);
         // SAFETY: `within` plus a register's lanes stays inside the page.
-        unsafe { self.pages[page].as_ptr().cast::<u32>().cast_const().add(within) }
+        unsafe {
+            self.pages[page]
+                .as_ptr()
+                .cast::<u32>()
+                .cast_const()
+                .add(within)
+        }
     }
 
     /// Where the lanes of a register lie, for writing; its page exists from now on.
@@ -185,7 +207,10 @@ impl VectorRegisters {
     pub fn slot(lanes: u32, register: u32) -> Slot {
         let shift = if lanes == 64 { 4 } else { 5 };
         let within = (register & ((1 << shift) - 1)) * lanes * 4;
-        Slot { page: ((register >> shift) as usize % PAGES) as u16, offset: within as u16 }
+        Slot {
+            page: ((register >> shift) as usize % PAGES) as u16,
+            offset: within as u16,
+        }
     }
 
     /// Tells where the worker's rows of shared values lie; they outlive the turn of the wave.
@@ -196,7 +221,11 @@ impl VectorRegisters {
     /// Where a source lies.
     #[inline(always)]
     pub fn source(&self, source: Source) -> *const u32 {
-        let base = self.bases.get(usize::from(source.base)).copied().unwrap_or(std::ptr::null());
+        let base = self
+            .bases
+            .get(usize::from(source.base))
+            .copied()
+            .unwrap_or(std::ptr::null());
         base.wrapping_add(source.offset as usize).cast()
     }
 
@@ -207,7 +236,11 @@ impl VectorRegisters {
         if self.pages[page] == NonNull::from(&ZEROS) {
             self.allocate(page, pool);
         }
-        self.pages[page].as_ptr().cast::<u8>().wrapping_add(usize::from(slot.offset)).cast()
+        self.pages[page]
+            .as_ptr()
+            .cast::<u8>()
+            .wrapping_add(usize::from(slot.offset))
+            .cast()
     }
 
     /// Gives all pages back; the registers read as zero again.
@@ -258,7 +291,11 @@ mod tests {
             assert!((0..count).all(|r| regs.read(r).iter().all(|&w| w == r + 1)));
             regs.release(&mut pool);
             assert_eq!((pool.in_use, pool.peak()), (0, (count / per_page) as usize));
-            assert_eq!(regs.write(5, &mut pool)[0], 0, "a page that comes back from the pool is zero");
+            assert_eq!(
+                regs.write(5, &mut pool)[0],
+                0,
+                "a page that comes back from the pool is zero"
+            );
         }
     }
 }

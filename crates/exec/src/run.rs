@@ -24,7 +24,12 @@ pub enum Stop {
 pub type Counts = [u64; Class::COUNT];
 
 /// Runs a wave for about `quantum` instructions.
-pub fn run(cx: &mut Cx<'_, '_>, code: &mut CodeView<'_>, quantum: u64, counts: &mut Counts) -> Stop {
+pub fn run(
+    cx: &mut Cx<'_, '_>,
+    code: &mut CodeView<'_>,
+    quantum: u64,
+    counts: &mut Counts,
+) -> Stop {
     cx.unit.memory.refresh();
     cx.wave.v.set_shared(cx.unit.temp.splat.as_ptr().cast());
     code.refresh();
@@ -43,18 +48,35 @@ pub fn run(cx: &mut Cx<'_, '_>, code: &mut CodeView<'_>, quantum: u64, counts: &
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
-fn run_avx2(cx: &mut Cx<'_, '_>, code: &mut CodeView<'_>, quantum: u64, counts: &mut Counts) -> Stop {
+fn run_avx2(
+    cx: &mut Cx<'_, '_>,
+    code: &mut CodeView<'_>,
+    quantum: u64,
+    counts: &mut Counts,
+) -> Stop {
     run_loop::<rocjitsu_lanes::vector::Avx2>(cx, code, quantum, counts)
 }
 
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt,avx512f,avx512bw,avx512cd,avx512dq,avx512vl")]
-fn run_avx512(cx: &mut Cx<'_, '_>, code: &mut CodeView<'_>, quantum: u64, counts: &mut Counts) -> Stop {
+#[target_feature(
+    enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt,avx512f,avx512bw,avx512cd,avx512dq,avx512vl"
+)]
+fn run_avx512(
+    cx: &mut Cx<'_, '_>,
+    code: &mut CodeView<'_>,
+    quantum: u64,
+    counts: &mut Counts,
+) -> Stop {
     run_loop::<rocjitsu_lanes::vector::Avx512>(cx, code, quantum, counts)
 }
 
 #[inline(always)]
-fn run_loop<L: Lanes>(cx: &mut Cx<'_, '_>, code: &mut CodeView<'_>, quantum: u64, counts: &mut Counts) -> Stop {
+fn run_loop<L: Lanes>(
+    cx: &mut Cx<'_, '_>,
+    code: &mut CodeView<'_>,
+    quantum: u64,
+    counts: &mut Counts,
+) -> Stop {
     let mut left = quantum as i64;
     let mut args = Args {
         dst: std::ptr::null_mut(),
@@ -129,7 +151,11 @@ fn run_loop<L: Lanes>(cx: &mut Cx<'_, '_>, code: &mut CodeView<'_>, quantum: u64
 /// A lane operation without modifiers. With `MASK` it may read and write masks and have no register
 /// result; with `FULL` its operands may have high words or be halves of words.
 #[inline(always)]
-fn fast<L: Lanes, const MASK: bool, const FULL: bool>(cx: &mut Cx<'_, '_>, record: &Record, args: &mut Args) {
+fn fast<L: Lanes, const MASK: bool, const FULL: bool>(
+    cx: &mut Cx<'_, '_>,
+    record: &Record,
+    args: &mut Args,
+) {
     let operands = &record.fast;
     let wave = &mut *cx.wave;
     if operands.scalars != 0 {
@@ -169,7 +195,10 @@ fn fast<L: Lanes, const MASK: bool, const FULL: bool>(cx: &mut Cx<'_, '_>, recor
     // end is supported.
     unsafe { (record.kernel)(args) };
     if MASK && operands.mask_out != Fast::NO_MASK {
-        wave.set_mask(usize::from(operands.mask_out) % (scalar::COUNT - 1), args.mask_out);
+        wave.set_mask(
+            usize::from(operands.mask_out) % (scalar::COUNT - 1),
+            args.mask_out,
+        );
         args.exec = wave.exec();
     }
 }

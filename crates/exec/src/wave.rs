@@ -153,7 +153,11 @@ impl Wave {
     #[inline(always)]
     pub fn exec(&self) -> u64 {
         let all = self.s64(scalar::EXEC);
-        if self.lanes == 64 { all } else { all & 0xffff_ffff }
+        if self.lanes == 64 {
+            all
+        } else {
+            all & 0xffff_ffff
+        }
     }
 
     /// Sets EXEC. A wave of 32 lanes has only the low word.
@@ -171,7 +175,11 @@ impl Wave {
     /// A lane mask in the scalar file: one word in a wave of 32, two in a wave of 64.
     #[inline(always)]
     pub fn mask(&self, n: usize) -> u64 {
-        if self.lanes == 64 { self.s64(n) } else { u64::from(self.s[n]) }
+        if self.lanes == 64 {
+            self.s64(n)
+        } else {
+            u64::from(self.s[n])
+        }
     }
 
     /// Writes a lane mask to the scalar file.
@@ -237,8 +245,19 @@ impl<'a> Unit<'a> {
     /// # Panics
     /// If it is not: the caller chooses from [`Backend::supported`].
     pub fn new(memory: MemoryPort<'a>, backend: Backend, target: Target) -> Unit<'a> {
-        assert!(backend.is_supported(), "lane back end {backend} on a host without it");
-        Unit { pool: PagePool::default(), memory, backend, target, temp: Temp::new(), matrix: Box::new([[0; 64]; 32]), fault: None }
+        assert!(
+            backend.is_supported(),
+            "lane back end {backend} on a host without it"
+        );
+        Unit {
+            pool: PagePool::default(),
+            memory,
+            backend,
+            target,
+            temp: Temp::new(),
+            matrix: Box::new([[0; 64]; 32]),
+            fault: None,
+        }
     }
 }
 
@@ -256,7 +275,11 @@ pub struct Temp {
 impl Temp {
     /// All zero.
     pub fn new() -> Box<Temp> {
-        Box::new(Temp { splat: [[[0; 16]; 2]; 4], src: [[[0; 64]; 2]; 4], dst: [[0; 64]; 4] })
+        Box::new(Temp {
+            splat: [[[0; 16]; 2]; 4],
+            src: [[[0; 64]; 2]; 4],
+            dst: [[0; 64]; 4],
+        })
     }
 }
 

@@ -234,12 +234,21 @@ impl Input for PkF32 {
     unsafe fn load<L: Lanes>(args: &Args, slot: usize, chunk: usize) -> (L::V, L::V) {
         let s = &args.src[slot];
         // SAFETY: the caller's pointers reach this group.
-        unsafe { (L::load(s.lo.add(chunk * s.step)), L::load(s.hi.add(chunk * s.step))) }
+        unsafe {
+            (
+                L::load(s.lo.add(chunk * s.step)),
+                L::load(s.hi.add(chunk * s.step)),
+            )
+        }
     }
 }
 impl Output for PkF32 {
     #[inline(always)]
-    unsafe fn store<L: Lanes, const FULL: bool>(args: &mut Args, chunk: usize, value: (L::V, L::V)) {
+    unsafe fn store<L: Lanes, const FULL: bool>(
+        args: &mut Args,
+        chunk: usize,
+        value: (L::V, L::V),
+    ) {
         // SAFETY: the caller's pointers reach this group.
         unsafe {
             put::<L, FULL>(args.dst, args.exec, chunk, value.0);
@@ -382,7 +391,11 @@ pub trait Outputs {
     ///
     /// # Safety
     /// As for [`Kernel`].
-    unsafe fn store<L: Lanes, const FULL: bool>(args: &mut Args, chunk: usize, values: Self::Vals<L>);
+    unsafe fn store<L: Lanes, const FULL: bool>(
+        args: &mut Args,
+        chunk: usize,
+        values: Self::Vals<L>,
+    );
 }
 impl<P: Output> Outputs for (P,) {
     type Vals<L: Lanes> = P::Val<L>;
@@ -407,7 +420,11 @@ impl<P: Output> Outputs for (P, Mask) {
         (P::flush::<L>(values.0), values.1)
     }
     #[inline(always)]
-    unsafe fn store<L: Lanes, const FULL: bool>(args: &mut Args, chunk: usize, values: Self::Vals<L>) {
+    unsafe fn store<L: Lanes, const FULL: bool>(
+        args: &mut Args,
+        chunk: usize,
+        values: Self::Vals<L>,
+    ) {
         // SAFETY: the caller's pointers reach this group.
         unsafe {
             P::store::<L, FULL>(args, chunk, values.0);
@@ -425,10 +442,16 @@ pub trait Op: 'static {
     /// Whether [`Op::eval_modal`] differs from [`Op::eval`].
     const HAS_MODAL: bool = false;
     /// Computes 16 lanes in the default float mode: round to nearest even.
-    fn eval<L: Lanes>(aux: Aux, inputs: <Self::In as Inputs>::Vals<L>) -> <Self::Out as Outputs>::Vals<L>;
+    fn eval<L: Lanes>(
+        aux: Aux,
+        inputs: <Self::In as Inputs>::Vals<L>,
+    ) -> <Self::Out as Outputs>::Vals<L>;
     /// Computes 16 lanes in the float mode that `aux` holds.
     #[inline(always)]
-    fn eval_modal<L: Lanes>(aux: Aux, inputs: <Self::In as Inputs>::Vals<L>) -> <Self::Out as Outputs>::Vals<L> {
+    fn eval_modal<L: Lanes>(
+        aux: Aux,
+        inputs: <Self::In as Inputs>::Vals<L>,
+    ) -> <Self::Out as Outputs>::Vals<L> {
         Self::eval::<L>(aux, inputs)
     }
 }
@@ -513,7 +536,10 @@ unsafe fn put<L: Lanes, const FULL: bool>(row: *mut u32, exec: u64, chunk: usize
 }
 
 #[inline(always)]
-unsafe fn group<L: Lanes, O: Op, const FULL: bool, const FLUSH: bool>(args: &mut Args, chunk: usize) {
+unsafe fn group<L: Lanes, O: Op, const FULL: bool, const FLUSH: bool>(
+    args: &mut Args,
+    chunk: usize,
+) {
     // SAFETY: the caller's pointers reach this group.
     unsafe {
         let mut inputs = O::In::load::<L>(args, chunk);

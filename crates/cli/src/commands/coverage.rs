@@ -68,8 +68,15 @@ struct Coverage {
 
 /// Whether an operation only serves graphics: images, exports, interpolation, parameters, screen partitions.
 fn is_graphics(operation: &str) -> bool {
-    const STARTS: [&str; 7] =
-        ["image_", "exp", "export", "v_interp_", "lds_param_load", "lds_direct_load", "v_screen_partition"];
+    const STARTS: [&str; 7] = [
+        "image_",
+        "exp",
+        "export",
+        "v_interp_",
+        "lds_param_load",
+        "lds_direct_load",
+        "v_screen_partition",
+    ];
     STARTS.iter().any(|start| operation.starts_with(start)) && !operation.starts_with("v_exp")
 }
 
@@ -124,15 +131,25 @@ impl Tally {
 ///
 /// Those of writing.
 pub fn run(args: &Args, out: &mut Output) -> Result<Status> {
-    let targets = args.target.map_or_else(|| EXECUTABLE.to_vec(), |target| vec![target]);
+    let targets = args
+        .target
+        .map_or_else(|| EXECUTABLE.to_vec(), |target| vec![target]);
     let all: Vec<Coverage> = targets.into_iter().map(Coverage::of).collect();
     if args.json {
-        out.json(&all.iter().map(|coverage| coverage.json(args.missing)).collect::<Vec<_>>())?;
+        out.json(
+            &all.iter()
+                .map(|coverage| coverage.json(args.missing))
+                .collect::<Vec<_>>(),
+        )?;
         return Ok(Status::Good);
     }
     let head = format!(
         "{:<14} {:>6} {:>6} {:>8} {:>8} {:>9} {:>9} {:>9}",
-        if args.target.is_some() { "encoding" } else { "target" },
+        if args.target.is_some() {
+            "encoding"
+        } else {
+            "target"
+        },
         "forms",
         "exact",
         "bounded",
@@ -163,16 +180,26 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Status> {
 
 /// Instances of a form: its fixed bits, and zeros, small numbers or random bits elsewhere.
 fn instances(row: &Row, set: FeatureSet) -> impl Iterator<Item = Inst> {
-    let row_copy = (row.target, row.value | row.fill, row.mask, usize::from(row.bits) / 8, row.record);
+    let row_copy = (
+        row.target,
+        row.value | row.fill,
+        row.mask,
+        usize::from(row.bits) / 8,
+        row.record,
+    );
     let attempt = move |fields: u128| {
         let (target, fixed, mask, size, record) = row_copy;
         let mut bytes = [0; 20];
         bytes[..16].copy_from_slice(&(fixed | fields & !mask).to_le_bytes());
         // Bytes behind the encoding are a literal, if the fields ask for one.
         bytes.get_mut(size..).unwrap_or_default().fill(0);
-        decode(target, set, &bytes).ok().filter(|inst| inst.row().record == record)
+        decode(target, set, &bytes)
+            .ok()
+            .filter(|inst| inst.row().record == record)
     };
-    let random = |turn: u64| u128::from(split_mix(1, 2 * turn)) | u128::from(split_mix(1, 2 * turn + 1)) << 64;
+    let random = |turn: u64| {
+        u128::from(split_mix(1, 2 * turn)) | u128::from(split_mix(1, 2 * turn + 1)) << 64
+    };
     // DPP and SDWA are asked for by certain codes of the first source, at bit 0 or bit 32; hardware registers
     // and messages by the immediate, of a register all 32 bits.
     let codes = (0..512u128).flat_map(|code| [code, code << 32, code | 31 << 11]);
@@ -210,11 +237,17 @@ impl Coverage {
         };
         for row in target.table().rows().iter().filter(|row| !row.alternate) {
             // The wave size decides about a form only where it is part of one size's set alone.
-            let Some(&wave) = waves.iter().find(|&&wave| row.in_set(target.execution_set(wave))) else {
+            let Some(&wave) = waves
+                .iter()
+                .find(|&&wave| row.in_set(target.execution_set(wave)))
+            else {
                 continue;
             };
             let name = row.op.name();
-            let tally = coverage.encodings.entry(row.format.to_string()).or_default();
+            let tally = coverage
+                .encodings
+                .entry(row.format.to_string())
+                .or_default();
             let counts = coverage.missing.entry(name).or_default();
             counts.1 += 1;
             match support(row, target.execution_set(wave), wave) {
@@ -242,15 +275,24 @@ impl Coverage {
     }
 
     fn json(&self, list: bool) -> serde_json::Value {
-        let by_encoding: BTreeMap<_, _> =
-            self.encodings.iter().map(|(name, tally)| (name.clone(), tally.json())).collect();
+        let by_encoding: BTreeMap<_, _> = self
+            .encodings
+            .iter()
+            .map(|(name, tally)| (name.clone(), tally.json()))
+            .collect();
         let mut value = self.total().json();
         if let Some(object) = value.as_object_mut() {
             object.insert("target".to_owned(), json!(self.target.name()));
             object.insert("encodings".to_owned(), json!(by_encoding));
             if list {
-                object.insert("without_semantics".to_owned(), json!(self.missing.keys().collect::<Vec<_>>()));
-                object.insert("graphics_without_semantics".to_owned(), json!(self.graphics));
+                object.insert(
+                    "without_semantics".to_owned(),
+                    json!(self.missing.keys().collect::<Vec<_>>()),
+                );
+                object.insert(
+                    "graphics_without_semantics".to_owned(),
+                    json!(self.graphics),
+                );
             }
         }
         value
@@ -274,7 +316,11 @@ mod tests {
         for target in EXECUTABLE {
             let coverage = Coverage::of(target);
             let percent = coverage.total().percent();
-            assert!(percent >= 95.0, "{target}: {percent:.1} %, {:?} do not", coverage.missing);
+            assert!(
+                percent >= 95.0,
+                "{target}: {percent:.1} %, {:?} do not",
+                coverage.missing
+            );
         }
     }
 }

@@ -3,8 +3,8 @@
 
 use rocjitsu_lanes::kernel::{Args, Kind, Src};
 
-use super::modifiers::{Sdwa, select_part};
 use super::Details;
+use super::modifiers::{Sdwa, select_part};
 use crate::record::{Flow, Operand, Record};
 use crate::wave::{Cx, scalar};
 
@@ -17,13 +17,17 @@ fn is_wide(kind: Kind) -> bool {
 
 /// Executes a lane operation.
 pub fn run(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
-    let Some(details) = record.valu.as_deref() else { return Flow::Next };
+    let Some(details) = record.valu.as_deref() else {
+        return Flow::Next;
+    };
     let exec = cx.wave.exec();
     let (by, to) = details.index.offsets(cx.wave.s[scalar::M0]);
     let mut args = new_args(cx, record);
     let mut write = exec;
     for slot in 0..3 {
-        let Some(kind) = details.inputs[slot] else { break };
+        let Some(kind) = details.inputs[slot] else {
+            break;
+        };
         let operand = indexed(record.src[slot], record.imm >> slot & 1 != 0, by);
         args.src[slot] = source(cx, operand, kind, slot, details.source[slot].shift);
         if details.prepare {
@@ -74,12 +78,29 @@ fn source(cx: &mut Cx<'_, '_>, operand: Operand, kind: Kind, slot: usize, shift:
     if let Operand::Vector(r) = operand {
         let r = u32::from(r);
         if kind == Kind::PkF32 {
-            let (lo, hi) = (cx.wave.v.read_ptr(r + (shift & 1)), cx.wave.v.read_ptr(r + (shift >> 1 & 1)));
-            return Src { lo, hi, step: 16, shift: 0 };
+            let (lo, hi) = (
+                cx.wave.v.read_ptr(r + (shift & 1)),
+                cx.wave.v.read_ptr(r + (shift >> 1 & 1)),
+            );
+            return Src {
+                lo,
+                hi,
+                step: 16,
+                shift: 0,
+            };
         }
         let lo = cx.wave.v.read_ptr(r);
-        let hi = if is_wide(kind) { cx.wave.v.read_ptr(r + 1) } else { lo };
-        return Src { lo, hi, step: 16, shift };
+        let hi = if is_wide(kind) {
+            cx.wave.v.read_ptr(r + 1)
+        } else {
+            lo
+        };
+        return Src {
+            lo,
+            hi,
+            step: 16,
+            shift,
+        };
     }
     if kind == Kind::PkF32 {
         let words = match operand {
@@ -91,25 +112,53 @@ fn source(cx: &mut Cx<'_, '_>, operand: Operand, kind: Kind, slot: usize, shift:
         };
         let rows = &mut cx.unit.temp.splat[slot];
         *rows = words.map(|w| [w; 16]);
-        return Src { lo: rows[0].as_ptr(), hi: rows[1].as_ptr(), step: 0, shift: 0 };
+        return Src {
+            lo: rows[0].as_ptr(),
+            hi: rows[1].as_ptr(),
+            step: 0,
+            shift: 0,
+        };
     }
-    let value = if is_wide(kind) { cx.get64(operand) } else { u64::from(cx.get32(operand)) };
-    let shift = if matches!(operand, Operand::Const(_)) { 0 } else { shift };
+    let value = if is_wide(kind) {
+        cx.get64(operand)
+    } else {
+        u64::from(cx.get32(operand))
+    };
+    let shift = if matches!(operand, Operand::Const(_)) {
+        0
+    } else {
+        shift
+    };
     let rows = &mut cx.unit.temp.splat[slot];
     rows[0] = [value as u32; 16];
     rows[1] = [(value >> 32) as u32; 16];
-    Src { lo: rows[0].as_ptr(), hi: rows[1].as_ptr(), step: 0, shift }
+    Src {
+        lo: rows[0].as_ptr(),
+        hi: rows[1].as_ptr(),
+        step: 0,
+        shift,
+    }
 }
 
 /// Copies a source's words (`part` 0 low, 1 high) to a temporary row, shifted right.
-fn materialise<'t>(cx: &'t mut Cx<'_, '_>, src: &Src, slot: usize, part: usize, shift: u32) -> &'t mut Row {
+fn materialise<'t>(
+    cx: &'t mut Cx<'_, '_>,
+    src: &Src,
+    slot: usize,
+    part: usize,
+    shift: u32,
+) -> &'t mut Row {
     let row = &mut cx.unit.temp.src[slot][part];
     let base = if part == 0 { src.lo } else { src.hi };
     let chunks = cx.wave.lanes as usize / 16;
     for chunk in 0..chunks {
         // SAFETY: a source is `chunks` groups of 16 words at its step, and no part of the temporaries it
         // is copied to.
-        let words = unsafe { base.add(chunk * src.step).cast::<[u32; 16]>().read_unaligned() };
+        let words = unsafe {
+            base.add(chunk * src.step)
+                .cast::<[u32; 16]>()
+                .read_unaligned()
+        };
         for (to, from) in row[chunk * 16..][..16].iter_mut().zip(words) {
             *to = from >> shift;
         }
@@ -118,7 +167,11 @@ fn materialise<'t>(cx: &'t mut Cx<'_, '_>, src: &Src, slot: usize, part: usize, 
 }
 
 fn flush32(w: u32) -> u32 {
-    if w & 0x7f80_0000 == 0 { w & 0x8000_0000 } else { w }
+    if w & 0x7f80_0000 == 0 {
+        w & 0x8000_0000
+    } else {
+        w
+    }
 }
 fn flush16(w: u32) -> u32 {
     if w & 0x7c00 == 0 { w & 0xffff_8000 } else { w }
@@ -131,7 +184,14 @@ fn flush16_pair(w: u32) -> u32 {
 
 /// Replaces a source by a temporary row with its modifiers applied. Returns the lanes that may be
 /// written (DPP masks and lanes without a source).
-fn prepare(cx: &mut Cx<'_, '_>, details: &Details, slot: usize, kind: Kind, src: &mut Src, exec: u64) -> u64 {
+fn prepare(
+    cx: &mut Cx<'_, '_>,
+    details: &Details,
+    slot: usize,
+    kind: Kind,
+    src: &mut Src,
+    exec: u64,
+) -> u64 {
     let mods = details.source[slot];
     let dpp = details.dpp.filter(|_| slot == 0);
     let sdwa = details.sdwa.filter(|_| slot < 2);
@@ -154,7 +214,8 @@ fn prepare(cx: &mut Cx<'_, '_>, details: &Details, slot: usize, kind: Kind, src:
         limit = dpp.permute(&mut row[..lanes], exec);
     }
     if let Some(sdwa) = &sdwa {
-        row.iter_mut().for_each(|w| *w = select_part(*w, sdwa.sel[slot], sdwa.sext[slot]));
+        row.iter_mut()
+            .for_each(|w| *w = select_part(*w, sdwa.sel[slot], sdwa.sext[slot]));
     }
     // The word with the sign of the value, and the sign's bit.
     let (sign_part, sign) = match kind {
@@ -166,7 +227,10 @@ fn prepare(cx: &mut Cx<'_, '_>, details: &Details, slot: usize, kind: Kind, src:
     if details.flush_in {
         match kind {
             Kind::F32 => rows[0].iter_mut().for_each(|w| *w = flush32(*w)),
-            Kind::PkF32 => rows.as_flattened_mut().iter_mut().for_each(|w| *w = flush32(*w)),
+            Kind::PkF32 => rows
+                .as_flattened_mut()
+                .iter_mut()
+                .for_each(|w| *w = flush32(*w)),
             Kind::F16 => rows[0].iter_mut().for_each(|w| *w = flush16(*w)),
             Kind::PkF16 => rows[0].iter_mut().for_each(|w| *w = flush16_pair(*w)),
             Kind::F64 => {
@@ -197,7 +261,12 @@ fn prepare(cx: &mut Cx<'_, '_>, details: &Details, slot: usize, kind: Kind, src:
             rows[sign_part].iter_mut().for_each(|w| *w ^= 1 << sign);
         }
     }
-    *src = Src { lo: rows[0].as_ptr(), hi: rows[1].as_ptr(), step: 16, shift: 0 };
+    *src = Src {
+        lo: rows[0].as_ptr(),
+        hi: rows[1].as_ptr(),
+        step: 16,
+        shift: 0,
+    };
     limit
 }
 
@@ -213,7 +282,11 @@ fn store(cx: &mut Cx<'_, '_>, record: &Record, details: &Details, args: &mut Arg
     let r = u32::from(r);
     if !details.finish {
         args.dst = cx.wave.v.write_ptr(r, &mut cx.unit.pool);
-        args.dst_hi = if wide { cx.wave.v.write_ptr(r + 1, &mut cx.unit.pool) } else { args.dst };
+        args.dst_hi = if wide {
+            cx.wave.v.write_ptr(r + 1, &mut cx.unit.pool)
+        } else {
+            args.dst
+        };
         args.keep = details.keep;
         args.dst_shift = details.dst_shift;
         // SAFETY: as above; the destination is this wave's own.
@@ -280,12 +353,15 @@ fn finish(details: &Details, kind: Kind, lo: &mut Row, hi: Option<&mut Row>) {
             }
         }
         Kind::F16 => lo.iter_mut().for_each(|w| *w = finish16(details, *w)),
-        Kind::PkF16 => {
-            lo.iter_mut().for_each(|w| *w = finish16(details, *w & 0xffff) | finish16(details, *w >> 16) << 16)
-        }
-        Kind::Bf16 => lo.iter_mut().for_each(|w| *w = finish32(details, *w << 16) >> 16),
+        Kind::PkF16 => lo
+            .iter_mut()
+            .for_each(|w| *w = finish16(details, *w & 0xffff) | finish16(details, *w >> 16) << 16),
+        Kind::Bf16 => lo
+            .iter_mut()
+            .for_each(|w| *w = finish32(details, *w << 16) >> 16),
         Kind::PkBf16 => lo.iter_mut().for_each(|w| {
-            *w = finish32(details, *w << 16) >> 16 | finish32(details, *w & 0xffff_0000) & 0xffff_0000
+            *w = finish32(details, *w << 16) >> 16
+                | finish32(details, *w & 0xffff_0000) & 0xffff_0000
         }),
         Kind::F64 => {
             if let Some(hi) = hi {
@@ -339,7 +415,13 @@ fn finish64(details: &Details, mut x: f64) -> f64 {
         if x.is_nan() {
             return if details.clamp_nan { 0.0 } else { x };
         }
-        x = if x > 1.0 { 1.0 } else if x > 0.0 { x } else { 0.0 };
+        x = if x > 1.0 {
+            1.0
+        } else if x > 0.0 {
+            x
+        } else {
+            0.0
+        };
     }
     x
 }

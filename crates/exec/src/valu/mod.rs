@@ -20,7 +20,7 @@ use crate::target::TargetFacts;
 use crate::wave::scalar;
 use ops::float_facts;
 
-pub use modifiers::{Dpp, SourceMods, Sdwa};
+pub use modifiers::{Dpp, Sdwa, SourceMods};
 
 /// What a lane operation needs beyond the fields of its record.
 #[derive(Clone, Copy)]
@@ -102,9 +102,11 @@ impl Index {
 
 /// Lowers a vector arithmetic instruction.
 pub fn lower(inst: &Inst, pc: u64, lowering: &mut Lowering) -> Option<Record> {
-    if let Some(record) = cross::lower(inst, pc, lowering).or_else(|| wide::lower(inst, pc, lowering))
+    if let Some(record) = cross::lower(inst, pc, lowering)
+        .or_else(|| wide::lower(inst, pc, lowering))
         .or_else(|| scaled::lower(inst, pc, lowering))
-        .or_else(|| scalar_unit::lower(inst, pc, lowering)) {
+        .or_else(|| scalar_unit::lower(inst, pc, lowering))
+    {
         return Some(record);
     }
     if inst.op_y().is_some() {
@@ -121,7 +123,10 @@ fn keeps_high_half_on_gfx9(inst: &Inst) -> bool {
     let name = inst.op().name();
     let legacy = name.contains("_legacy_");
     !legacy && inst.row().operand(Name::op_sel).is_some()
-        || matches!(inst.op(), Op::v_mac_f16 | Op::v_madak_f16 | Op::v_madmk_f16 | Op::v_fma_mixlo_f16)
+        || matches!(
+            inst.op(),
+            Op::v_mac_f16 | Op::v_madak_f16 | Op::v_madmk_f16 | Op::v_fma_mixlo_f16
+        )
 }
 
 /// A source of an instruction.
@@ -163,7 +168,12 @@ pub(crate) fn sources(inst: &Inst) -> [Option<Source>; 3] {
         };
         after_literal |= operand.name == Name::imm;
         if let (Some(slot), Some(coded)) = (found.get_mut(count), inst.operand(operand.name)) {
-            *slot = Some(Source { coded, modifiers, number, role });
+            *slot = Some(Source {
+                coded,
+                modifiers,
+                number,
+                role,
+            });
             count += 1;
         }
     }
@@ -221,13 +231,20 @@ fn assemble(
         Index::Dest => 8,
     };
     let mut slot = 0;
-    for &kind in set.inputs.iter().filter(|k| !matches!(k, Kind::Mask | Kind::Lane)) {
+    for &kind in set
+        .inputs
+        .iter()
+        .filter(|k| !matches!(k, Kind::Mask | Kind::Lane))
+    {
         // What accumulates without naming its third source takes the destination.
         let source = match coded[slot] {
             Some(source) => source,
-            None if slot == 2 => {
-                Source { coded: inst.operand(Name::vdst)?, modifiers: None, number: 2, role: 3 }
-            }
+            None if slot == 2 => Source {
+                coded: inst.operand(Name::vdst)?,
+                modifiers: None,
+                number: 2,
+                role: 3,
+            },
             None => return None,
         };
         let value = match source.coded {
@@ -235,7 +252,9 @@ fn assemble(
                 Coded::Const(float_facts::mixed_constant(inst, source.modifiers, k))
             }
             Coded::Literal(k) if kind == Kind::B64 => Coded::Literal(widened_literal(inst, k)),
-            Coded::Literal(k) | Coded::Const(k) if modifiers::takes_high_half(inst, &source, kind) => {
+            Coded::Literal(k) | Coded::Const(k)
+                if modifiers::takes_high_half(inst, &source, kind) =>
+            {
                 // Constants are 32 bits wide here: integers with their sign, floats with zero above
                 // (RDNA3 manual, "Common Instruction Fields").
                 let negative = matches!(source.coded, Coded::Const(_)) && k >= 0xfff0;
@@ -274,7 +293,10 @@ fn assemble(
         let high = match inst.operand(Name::vdst) {
             Some(Coded::Vgpr16 { high, .. }) => high,
             _ if matches!(inst.op(), Op::v_fma_mixhi_f16 | Op::v_fma_mixhi_bf16) => true,
-            _ => inst.field(Name::src0_modifiers).unwrap_or(0) & 8 != 0 && !matches!(inst.format(), Format::VOP3P),
+            _ => {
+                inst.field(Name::src0_modifiers).unwrap_or(0) & 8 != 0
+                    && !matches!(inst.format(), Format::VOP3P)
+            }
         };
         details.dst_shift = if high { 16 } else { 0 };
         let keeps = high || target.keeps_high_half() || keeps_high_half_on_gfx9(inst);
@@ -292,7 +314,9 @@ fn assemble(
         Kind::F32 | Kind::F64 | Kind::F16 | Kind::Bf16 | Kind::PkF16 | Kind::PkBf16 | Kind::PkF32
     );
     details.clamp = clamp && float_out && !found.clamps_itself;
-    let immediate = inst.field(Name::bitop3).unwrap_or_else(|| float_facts::immediate(inst, found.immediate));
+    let immediate = inst
+        .field(Name::bitop3)
+        .unwrap_or_else(|| float_facts::immediate(inst, found.immediate));
     let mut aux = lowering.state.0 & 0x7ff | immediate << 16;
     if clamp {
         aux |= Aux::CLAMP;
@@ -326,7 +350,10 @@ fn assemble(
     }
     record.kernel = kernel;
     let plain = !details.prepare && !details.finish && !details.to_exec && record.imm == 0;
-    if plain && let Some((fast, step, constants)) = fast_operands(&record, &details, slot, lowering.lanes()) {
+    if plain
+        && let Some((fast, step, constants)) =
+            fast_operands(&record, &details, slot, lowering.lanes())
+    {
         record.fast = fast;
         record.step = step;
         record.constants = constants;
@@ -355,8 +382,12 @@ fn flushing(details: &mut Details, lowering: &Lowering) {
     };
     // FP_DENORM: bit 0 allows subnormal sources, bit 1 subnormal results.
     let outside = |&&k: &&Kind| !k.flushes_in_kernel();
-    details.flush_in =
-        details.inputs.iter().flatten().filter(outside).any(|&k| bits(k).is_some_and(|b| b & 1 == 0));
+    details.flush_in = details
+        .inputs
+        .iter()
+        .flatten()
+        .filter(outside)
+        .any(|&k| bits(k).is_some_and(|b| b & 1 == 0));
     details.flush_out = bits(details.out).is_some_and(|b| b & 2 == 0);
 }
 
@@ -368,12 +399,18 @@ fn fast_operands(
     lanes: u32,
 ) -> Option<(Fast, Step, Constants)> {
     let narrow = |k: Kind| {
-        matches!(k, Kind::B32 | Kind::F32 | Kind::PkB16 | Kind::PkF16 | Kind::PkBf16 | Kind::Mixed)
+        matches!(
+            k,
+            Kind::B32 | Kind::F32 | Kind::PkB16 | Kind::PkF16 | Kind::PkBf16 | Kind::Mixed
+        )
     };
     let wide = |k: Kind| matches!(k, Kind::B64 | Kind::F64);
     let half = |k: Kind| matches!(k, Kind::B16 | Kind::F16 | Kind::Bf16);
     let pair = |k: Kind| k == Kind::PkF32;
-    let mut fast = Fast { mask_out: Fast::NO_MASK, ..Fast::default() };
+    let mut fast = Fast {
+        mask_out: Fast::NO_MASK,
+        ..Fast::default()
+    };
     let mut constants = Constants::new();
     let mut full = false;
     for (slot, &operand) in record.src[..count].iter().enumerate() {
@@ -432,7 +469,10 @@ fn fast_operands(
     if details.gives_mask {
         fast.mask_out = record.dst2.scalar()? as u8;
     }
-    let step = match (full, details.takes_mask || details.gives_mask || !fast.has_dst) {
+    let step = match (
+        full,
+        details.takes_mask || details.gives_mask || !fast.has_dst,
+    ) {
         (true, _) => Step::FastFull,
         (false, true) => Step::FastMask,
         (false, false) => Step::Fast,

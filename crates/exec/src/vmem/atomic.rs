@@ -122,7 +122,12 @@ impl<O: Rmw> Body for MemoryAtomic<O> {
                 return cx.fault(record, Cause::Illegal { what });
             }
         }
-        let flow = global::<O>(cx, record, &addresses, found.global | found.scratch | found.shared_scratch);
+        let flow = global::<O>(
+            cx,
+            record,
+            &addresses,
+            found.global | found.scratch | found.shared_scratch,
+        );
         if flow != Flow::Next || found.lds == 0 {
             return flow;
         }

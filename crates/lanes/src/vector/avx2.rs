@@ -107,10 +107,7 @@ fn add_odd(x: __m256i, y: __m256i) -> __m256i {
         let step = _mm256_or_si256(apart, _mm256_set1_epi32(1));
         let one = _mm256_set1_epi32(1);
         let even = _mm256_sub_epi32(_mm256_and_si256(sum, one), one);
-        _mm256_add_epi32(
-            sum,
-            _mm256_and_si256(step, _mm256_and_si256(inexact, even)),
-        )
+        _mm256_add_epi32(sum, _mm256_and_si256(step, _mm256_and_si256(inexact, even)))
     }
 }
 /// Conditions of 32-bit lanes from four registers of 64-bit ones.
@@ -342,7 +339,8 @@ unsafe impl Lanes for Avx2 {
             let set = |x: i8| _mm256_set1_epi8(x);
             // Bytes of the other lanes in the same 128 bits are reached by adding the lane's place.
             let place = _mm256_setr_epi8(
-                0, 0, 0, 0, 4, 4, 4, 4, 8, 8, 8, 8, 12, 12, 12, 12, 0, 0, 0, 0, 4, 4, 4, 4, 8, 8, 8, 8, 12, 12, 12, 12,
+                0, 0, 0, 0, 4, 4, 4, 4, 8, 8, 8, 8, 12, 12, 12, 12, 0, 0, 0, 0, 4, 4, 4, 4, 8, 8,
+                8, 8, 12, 12, 12, 12,
             );
             let special = _mm256_cmpeq_epi8(_mm256_max_epu8(sel, set(8)), sel);
             let pair = _mm256_and_si256(sel, set(3));
@@ -451,8 +449,7 @@ unsafe impl Lanes for Avx2 {
     #[inline(always)]
     fn f16_from_f32_toward_zero(a: Pair) -> Pair {
         unsafe {
-            let halves =
-                |v| _mm256_cvtepu16_epi32(_mm256_cvtps_ph::<_MM_FROUND_TO_ZERO>(f(v)));
+            let halves = |v| _mm256_cvtepu16_epi32(_mm256_cvtps_ph::<_MM_FROUND_TO_ZERO>(f(v)));
             Pair(halves(a.0), halves(a.1))
         }
     }

@@ -350,21 +350,11 @@ unsafe impl Lanes for Avx512 {
     }
     #[inline(always)]
     fn min_f32(a: __m512i, b: __m512i) -> __m512i {
-        unsafe {
-            _mm512_or_si512(
-                i(_mm512_min_ps(f(a), f(b))),
-                i(_mm512_min_ps(f(b), f(a))),
-            )
-        }
+        unsafe { _mm512_or_si512(i(_mm512_min_ps(f(a), f(b))), i(_mm512_min_ps(f(b), f(a)))) }
     }
     #[inline(always)]
     fn max_f32(a: __m512i, b: __m512i) -> __m512i {
-        unsafe {
-            _mm512_and_si512(
-                i(_mm512_max_ps(f(a), f(b))),
-                i(_mm512_max_ps(f(b), f(a))),
-            )
-        }
+        unsafe { _mm512_and_si512(i(_mm512_max_ps(f(a), f(b))), i(_mm512_max_ps(f(b), f(a)))) }
     }
     #[inline(always)]
     fn add_f64(a: Wide, b: Wide) -> Wide {

@@ -230,9 +230,7 @@ unsafe impl Lanes for Scalar {
     }
     #[inline(always)]
     fn add_odd_f32(a: Self::V, b: Self::V) -> Self::V {
-        Self::map2(a, b, |x, y| {
-            fix1(half::add_to_odd32(f(x), f(y)), &[x, y])
-        })
+        Self::map2(a, b, |x, y| fix1(half::add_to_odd32(f(x), f(y)), &[x, y]))
     }
     #[inline(always)]
     fn min_f32(a: Self::V, b: Self::V) -> Self::V {
