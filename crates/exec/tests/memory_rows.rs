@@ -46,7 +46,6 @@ fn missing(target: rocjitsu_isa::Target) -> BTreeSet<String> {
             lowered.insert(inst.op().name().to_owned());
         } else {
             let record = inst.row().record;
-            let tfe = if record.contains("_TFE") { " tfe" } else { "" };
             let gds = if inst.field(rocjitsu_isa::Name::gds).unwrap_or(0) != 0 {
                 " gds"
             } else {
@@ -55,7 +54,7 @@ fn missing(target: rocjitsu_isa::Target) -> BTreeSet<String> {
             let to_lds = inst.row().operand(rocjitsu_isa::Name::vdata).is_none()
                 && record.contains("FORMAT_X_LDS");
             let lds = if to_lds { " format to lds" } else { "" };
-            out.insert(format!("{}{tfe}{gds}{lds}", inst.op().name()));
+            out.insert(format!("{}{gds}{lds}", inst.op().name()));
         }
     }
     // The vectors also have typed instructions with format numbers that mean nothing.
@@ -68,10 +67,6 @@ const REASONS: &[(&str, &str)] = &[
     (
         " gds",
         "global data share: memory between workgroups that the driver never gives to compute",
-    ),
-    (
-        " tfe",
-        "status of partially resident memory, which does not exist here",
     ),
     (
         "ds_gws_",

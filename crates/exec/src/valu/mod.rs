@@ -67,7 +67,7 @@ pub struct Details {
 /// What M0 adds to the numbers of indexed registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Index {
-    /// VGPR indexing mode (gfx9): M0[7:0].
+    /// VGPR indexing mode (gfx9): `M0[7:0]`.
     Mode,
     /// The source, by M0.
     Source,
@@ -75,7 +75,7 @@ pub enum Index {
     Dest,
     /// Source and destination, by M0.
     Both,
-    /// The source by M0[9:0], the destination by M0[25:16].
+    /// The source by `M0[9:0]`, the destination by `M0[25:16]`.
     Split,
 }
 

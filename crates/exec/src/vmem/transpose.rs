@@ -2,7 +2,7 @@
 //! `global_load_tr*` (gfx12, gfx1250).
 //!
 //! One rule covers them. Sixteen lanes read n elements each (n = 4, 8 or 16, from the size of data and
-//! element): a tile of n rows (K) and 16 columns (M or N), each row in 16 / n lanes; which ones, [`Order`]
+//! element): a tile of n rows (K) and 16 columns (M or N), each row in 16 / n lanes; which ones, `Order`
 //! says. Afterwards lane m of the sixteen holds column m, rows 0 to n - 1.
 //! Sources: CDNA4 manual 11.4 (which K values each instruction loads, and four, eight or sixteen
 //! consecutive M in each lane), CDNA5 manual 10.9.2 (the figure) and 11.2.4. EXEC is ignored.

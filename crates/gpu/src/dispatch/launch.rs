@@ -15,6 +15,9 @@ use crate::code_object::PRELOAD_PROLOGUE_BYTES;
 /// workgroup in the cluster (CDNA5 3.4.9).
 const IB_STS2: usize = 28;
 
+/// HW_REG_XCC_ID (gfx942, gfx950).
+const XCC_ID: usize = 20;
+
 /// Waves that `items` work-items in x, y, z make.
 pub fn waves_of(items: [u32; 3], wave_size: u32) -> u32 {
     items.iter().product::<u32>().div_ceil(wave_size)
@@ -105,6 +108,7 @@ pub fn start(
             memory,
             pool,
             Place {
+                linear,
                 id,
                 in_cluster,
                 items,
@@ -123,6 +127,7 @@ pub fn start(
 
 /// Where a wave stands.
 struct Place {
+    linear: u64,
     id: [u32; 3],
     in_cluster: [u32; 3],
     items: [u32; 3],
@@ -147,6 +152,8 @@ fn set_up(
     wave.scratch = place.scratch;
     wave.scratch_size = shared.scratch.per_item();
     wave.waiting = Waiting::No;
+    // Workgroups are dealt to the XCCs one by one.
+    wave.hwreg[XCC_ID] = (place.linear % u64::from(shared.device.limits.xccs.max(1))) as u32;
     let r1 = &d.rsrc1;
     wave.mode = r1.round_32
         | r1.round_16_64 << 2
@@ -315,7 +322,7 @@ pub fn disassembly(device: &Device<'_>, dispatch: &Dispatch, pc: u64) -> String 
             .find(|&n| device.memory.read(at, &mut bytes[..n]).is_ok());
         let Some(got) = got else { break };
         let (text, length) = match decode(device.target, set, &bytes[..got]) {
-            Ok(inst) => (inst.row().mnemonic.to_owned(), inst.len() as u64),
+            Ok(inst) => (inst.text(set), inst.len() as u64),
             Err(_) => {
                 let word = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
                 (format!(".long {word:#010x}"), 4)

@@ -1,5 +1,5 @@
 //! Dispatches: a kernel over a grid, run by worker threads to its end.
-//! [`launch`] sets waves up, [`worker`] schedules them, [`scratch`] gives them private memory.
+//! `launch` sets waves up, `worker` schedules them, `scratch` gives them private memory.
 
 mod launch;
 mod scratch;

@@ -212,7 +212,10 @@ fn round<'u>(
             group: &mut resident.group,
             unit,
         };
-        match run_wave(&mut cx, code, QUANTUM, counts) {
+        let stop = run_wave(&mut cx, code, QUANTUM, counts);
+        // Without a driver nobody receives interrupts.
+        wave.interrupts.clear();
+        match stop {
             Stop::Waits if wave.waiting == Waiting::Ended => {
                 wave.v.release(&mut unit.pool);
                 resident.group.live -= 1;

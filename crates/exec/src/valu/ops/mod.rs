@@ -1,6 +1,6 @@
 //! The semantics of vector arithmetic, written once for all back ends, one file per kind.
 //!
-//! [`ops!`] takes functions named as instructions: names that mean the same are joined with `|`; each
+//! The macro `ops!` takes functions named as instructions: names that mean the same are joined with `|`; each
 //! parameter's type is a port of [`rocjitsu_lanes::kernel`]; `L` is the back end. Parameters are the sources
 //! in the order in which assembly names them; a last parameter of type `Mask` is VCC or the SGPR mask operand,
 //! one of type `Lane` the number of the lane.

@@ -35,22 +35,13 @@ fn vector_parts(inst: &Inst) -> (bool, bool) {
     }
 }
 
-/// Whether a load also returns a status word (TFE), which needs the fault handling of partially resident
-/// textures and is not modelled.
-fn has_status(inst: &Inst) -> bool {
-    match (inst.format(), inst.target().generation()) {
-        (Format::VBUFFER, _) => inst.word() >> 22 & 1 != 0,
-        (_, 9) => false,
-        _ => inst.word() >> 53 & 1 != 0,
-    }
-}
-
 /// Lowers a buffer instruction.
+///
+/// TFE asks for a status word when a fetch is refused because the memory is not resident (RDNA3 manual, MUBUF fields).
+/// Memory here is resident or unmapped, and an access to unmapped memory stops the dispatch: the word is
+/// never written, and TFE changes nothing.
 pub fn lower(inst: &Inst, pc: u64, lowering: &mut Lowering) -> Option<Record> {
     let name = inst.op().name();
-    if has_status(inst) {
-        return None;
-    }
     let (typed, rest) = match name.strip_prefix("tbuffer_") {
         Some(rest) => (true, rest),
         None => (false, name.strip_prefix("buffer_")?),
