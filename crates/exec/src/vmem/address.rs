@@ -26,40 +26,25 @@ pub fn all_lanes(lanes: u32) -> u64 {
     if lanes == 64 { !0 } else { 0xffff_ffff }
 }
 
-/// Sixteen lanes of a row at a time: a fixed count, which compiles to whole vectors.
-#[inline(always)]
-fn sixteens(row: &[u32]) -> impl Iterator<Item = &[u32; 16]> {
-    row.chunks_exact(16)
-        .filter_map(|words| words.try_into().ok())
-}
-
 /// Whether the lanes' words are `first + lane * step`, and do not run past 2^32 with `bytes` behind each.
+/// A loop over all lanes without an early end, which compiles to whole vectors.
 #[inline(always)]
 pub fn is_run(row: &[u32], step: u32, bytes: u32) -> bool {
     let first = row[0];
-    let mut want: [u32; 16] = std::array::from_fn(|l| first.wrapping_add(l as u32 * step));
-    let mut different = [0u32; 16];
-    for words in sixteens(row) {
-        for ((d, want), &w) in different.iter_mut().zip(&mut want).zip(words) {
-            *d |= w ^ *want;
-            *want = want.wrapping_add(16 * step);
-        }
+    let (mut want, mut different) = (first, 0);
+    for &w in row {
+        different |= w ^ want;
+        want = want.wrapping_add(step);
     }
     let last = u64::from(first) + u64::from(step) * (row.len() as u64 - 1) + u64::from(bytes);
-    different == [0; 16] && last <= 1 << 32
+    different == 0 && last <= 1 << 32
 }
 
 /// Whether all lanes hold the same word.
 #[inline(always)]
 pub fn is_uniform(row: &[u32]) -> bool {
     let first = row[0];
-    let mut different = [0u32; 16];
-    for words in sixteens(row) {
-        for (d, &w) in different.iter_mut().zip(words) {
-            *d |= w ^ first;
-        }
-    }
-    different == [0; 16]
+    row.iter().fold(0, |different, &w| different | w ^ first) == 0
 }
 
 /// The scalar part of a global address: base and immediate offset.
