@@ -11,6 +11,7 @@ use rocjitsu_config::preset_for_target;
 use rocjitsu_gpu::memory::Memory;
 use rocjitsu_isa::Target;
 use rocjitsu_lanes::Backend;
+use rocjitsu_observe::Silent;
 
 use crate::native;
 
@@ -36,7 +37,7 @@ fn time(
     let options = Options {
         threads: 1,
         eager_registers: eager,
-        progress: &|_| {},
+        observer: &Silent,
     };
     let mut best: Option<Statistics> = None;
     for _ in 0..repeat.max(1) {

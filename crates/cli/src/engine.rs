@@ -8,6 +8,7 @@ use rocjitsu_gpu::dispatch::{self, Device, Dispatch, DispatchError, Limits};
 use rocjitsu_gpu::memory::Memory;
 use rocjitsu_isa::Target;
 use rocjitsu_lanes::Backend;
+use rocjitsu_observe::Observer;
 
 use crate::launch::Launch;
 use crate::launch::place::{Placed, Statistics};
@@ -18,8 +19,8 @@ pub struct Options<'a> {
     pub threads: usize,
     /// Allocate all declared registers of a wave when it starts.
     pub eager_registers: bool,
-    /// Called with the number of workgroups done so far, from any thread.
-    pub progress: &'a (dyn Fn(u64) + Sync),
+    /// Told what happens, from any thread.
+    pub observer: &'a dyn Observer,
 }
 
 /// The lane back end to use: the one that `ROCJITSU_LANES` names, or the best of this host.
@@ -103,9 +104,7 @@ impl<'m> Engine<'m> {
             threads: options.threads,
             eager_registers: options.eager_registers,
         };
-        let done = self
-            .device
-            .dispatch(&dispatch, how, &|done, _| (options.progress)(done));
+        let done = self.device.dispatch(&dispatch, how, options.observer);
         let done = done.map_err(|error| self.explain(error))?;
         Ok(Statistics {
             wave_instructions: done.total(),

@@ -10,6 +10,7 @@ use rocjitsu_config::preset_for_target;
 use rocjitsu_gpu::memory::Memory;
 use rocjitsu_isa::Target;
 use rocjitsu_lanes::Backend;
+use rocjitsu_observe::Silent;
 
 fn data(folder: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -41,7 +42,7 @@ fn run(path: &Path, selection: Selection, backend: Backend, threads: usize) -> R
     let options = Options {
         threads,
         eager_registers: false,
-        progress: &|_| {},
+        observer: &Silent,
     };
     engine
         .run(&launch, &placed, &options)

@@ -51,7 +51,7 @@ fn run(
         threads: 2,
         eager_registers: false,
     };
-    let done = device.dispatch(&dispatch, options, &|_, _| ());
+    let done = device.dispatch(&dispatch, options, &rocjitsu_observe::Silent);
     let mut out = [0; 32];
     memory.read(data, &mut out).unwrap();
     let word = |i: usize| u32::from_le_bytes(out[4 * i..4 * i + 4].try_into().unwrap());

@@ -1,1 +1,75 @@
-//! What a run can be asked about: the observer trait and the built-in observers.
+//! What a run can be asked about: the observer trait, and observers that need nothing else.
+//!
+//! Whoever executes tells an [`Observer`] what happens; the observer does not know who calls it. Events
+//! of single waves and instructions are not offered yet: the run loop is compiled without them.
+
+#![forbid(unsafe_code)]
+
+/// A dispatch that begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Begin<'a> {
+    /// Kernel name.
+    pub kernel: &'a str,
+    /// Workgroups of the grid.
+    pub workgroups: u64,
+    /// Waves of one whole workgroup.
+    pub waves_per_workgroup: u32,
+}
+
+/// A dispatch that has ended without a fault.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct End<'a> {
+    /// Kernel name.
+    pub kernel: &'a str,
+    /// Wave instructions executed.
+    pub instructions: u64,
+    /// Waves that ran.
+    pub waves: u64,
+    /// Seconds from the first wave to the last.
+    pub seconds: f64,
+}
+
+/// Is told what happens. Every method does nothing by default; they may be called from any thread.
+pub trait Observer: Sync {
+    /// A dispatch begins.
+    fn dispatch_begins(&self, _begin: &Begin<'_>) {}
+    /// `ended` of `of` workgroups have ended; told now and then, not for each of them.
+    fn workgroups_ended(&self, _ended: u64, _of: u64) {}
+    /// A dispatch has ended.
+    fn dispatch_ends(&self, _end: &End<'_>) {}
+}
+
+/// Observes nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Silent;
+
+impl Observer for Silent {}
+
+/// Passes the number of ended workgroups on to a function.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress<F>(pub F);
+
+impl<F: Fn(u64, u64) + Sync> Observer for Progress<F> {
+    fn workgroups_ended(&self, ended: u64, of: u64) {
+        (self.0)(ended, of);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    #[test]
+    fn progress_passes_the_counts_on() {
+        let seen = AtomicU64::new(0);
+        let observer = Progress(|ended, of| seen.store(ended * 1000 + of, Ordering::Relaxed));
+        observer.workgroups_ended(64, 128);
+        observer.dispatch_begins(&Begin {
+            kernel: "k",
+            workgroups: 1,
+            waves_per_workgroup: 1,
+        });
+        assert_eq!(seen.load(Ordering::Relaxed), 64_128);
+    }
+}

@@ -5,6 +5,7 @@ use std::io::Write;
 use anyhow::Result;
 use rocjitsu_config::Gpu;
 use rocjitsu_gpu::memory::Memory;
+use rocjitsu_observe::Progress;
 use serde_json::{Value, json};
 
 use super::gpu::Host;
@@ -55,11 +56,11 @@ pub fn execute<'a>(
             launch.fill_buffers(&memory, &placed)?;
         }
         let bar = progress(groups, quiet);
-        let advance = |done: u64| bar.set_position(done);
+        let advance = Progress(|ended, _| bar.set_position(ended));
         let options = engine::Options {
             threads: host.threads,
             eager_registers: host.eager_registers,
-            progress: &advance,
+            observer: &advance,
         };
         let run = engine.run(launch, &placed, &options);
         bar.finish_and_clear();

@@ -16,6 +16,7 @@ use rocjitsu_exec::record::Class;
 use rocjitsu_exec::run::Counts;
 use rocjitsu_isa::Target;
 use rocjitsu_lanes::Backend;
+use rocjitsu_observe::{Begin, End, Observer};
 
 use crate::code_object::KernelDescriptor;
 use crate::memory::Memory;
@@ -181,7 +182,7 @@ struct Shared<'a> {
     failure: Mutex<Option<DispatchError>>,
     scratch: scratch::Scratch<'a>,
     finished: AtomicU64,
-    progress: &'a (dyn Fn(u64, u64) + Sync),
+    observer: &'a dyn Observer,
 }
 
 impl<'m> Device<'m> {
@@ -224,8 +225,7 @@ impl<'m> Device<'m> {
         self.backend
     }
 
-    /// Runs a dispatch to its end. `progress` is told now and then how many workgroups of how many
-    /// have ended.
+    /// Runs a dispatch to its end and tells `observer` of it.
     ///
     /// # Errors
     /// A dispatch that the target cannot run, or a wave that was stopped; memory keeps what was
@@ -234,7 +234,7 @@ impl<'m> Device<'m> {
         &self,
         dispatch: &Dispatch,
         options: Options,
-        progress: &(dyn Fn(u64, u64) + Sync),
+        observer: &dyn Observer,
     ) -> Result<Statistics, DispatchError> {
         self.check(dispatch)?;
         let _in_use = self.memory.in_use();
@@ -254,9 +254,14 @@ impl<'m> Device<'m> {
             failure: Mutex::new(None),
             scratch: scratch::Scratch::new(self.memory, dispatch, waves_per_group),
             finished: AtomicU64::new(0),
-            progress,
+            observer,
         };
         let threads = (options.threads.max(1) as u64).min((total / shared.cluster_size()).max(1));
+        observer.dispatch_begins(&Begin {
+            kernel: &dispatch.name,
+            workgroups: total,
+            waves_per_workgroup: waves_per_group,
+        });
         let start = Instant::now();
         let mut statistics = Statistics {
             workgroups: total,
@@ -291,7 +296,15 @@ impl<'m> Device<'m> {
             .unwrap_or_else(|e| e.into_inner())
         {
             Some(error) => Err(error),
-            None => Ok(statistics),
+            None => {
+                observer.dispatch_ends(&End {
+                    kernel: &dispatch.name,
+                    instructions: statistics.total(),
+                    waves: statistics.waves,
+                    seconds: statistics.seconds,
+                });
+                Ok(statistics)
+            }
         }
     }
 

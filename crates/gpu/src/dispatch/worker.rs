@@ -155,7 +155,8 @@ impl Worker<'_, '_> {
         let before = self.shared.finished.fetch_add(size, Ordering::Relaxed);
         let finished = before + size;
         if finished / 64 != before / 64 {
-            (self.shared.progress)(finished, self.shared.groups.iter().product());
+            let all = self.shared.groups.iter().product();
+            self.shared.observer.workgroups_ended(finished, all);
         }
     }
 
