@@ -156,10 +156,9 @@ impl CodeCache {
         memory: &mut MemoryPort<'_>,
     ) -> Result<Record, Fault> {
         let bytes = fetch(memory, pc)?;
-        let inst = decode(self.target, set, &bytes).map_err(|_| Fault {
+        let inst = decode(self.target, set, &bytes).map_err(|error| Fault {
             cause: Cause::Undecodable {
-                target: self.target,
-                words: words(&bytes),
+                why: error.to_string(),
             },
             pc,
         })?;
@@ -195,14 +194,6 @@ fn read_bytes(memory: &mut MemoryPort<'_>, address: u64, length: usize) -> Optio
     // SAFETY: `locate` vouches for `length` readable bytes, and the vector is not among them.
     unsafe { std::ptr::copy_nonoverlapping(host, bytes.as_mut_ptr(), length) };
     Some(bytes)
-}
-
-fn words(bytes: &[u8]) -> String {
-    let words = bytes
-        .chunks_exact(4)
-        .take(4)
-        .map(|w| format!("{:08x}", u32::from_le_bytes([w[0], w[1], w[2], w[3]])));
-    words.collect::<Vec<_>>().join(" ")
 }
 
 /// Entries of a [`CodeView`].

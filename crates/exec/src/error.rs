@@ -1,19 +1,15 @@
 //! Why a wave stopped before its end: what happened, where, in which instruction.
 
-use rocjitsu_isa::Target;
-
 use crate::memory::FaultKind;
 
 /// What went wrong.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Cause {
     /// The instruction's bytes are not an instruction of the target.
-    #[error("bytes that are no instruction of {target}: {words}")]
+    #[error("bytes that are no instruction: {why}")]
     Undecodable {
-        /// The target.
-        target: Target,
-        /// The words found there, in hex.
-        words: String,
+        /// What the decoder says, with target and words.
+        why: String,
     },
     /// The instruction decodes but has no semantics here.
     #[error("instruction without semantics: {what}")]

@@ -169,6 +169,7 @@ impl MemoryPort<'_> {
     pub fn near(&self, address: u64) -> String {
         match self.space.extent_near(address) {
             None => "; nothing is mapped".to_owned(),
+            Some(e) if address.abs_diff(e.start) > 1 << 40 => "; no allocation is near".to_owned(),
             Some(e) => {
                 let place = if address < e.start {
                     format!("{:#x} bytes before", e.start - address)

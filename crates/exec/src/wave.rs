@@ -79,7 +79,7 @@ pub struct Wave {
     /// Number of this wave in its workgroup.
     pub index: u32,
     /// Hardware registers that `s_getreg`/`s_setreg` reach and nothing else models, by number. The dispatcher
-    /// sets those that tell of the launch: GPR_ALLOC (5), XCC_ID (20 on gfx942 and gfx950), IB_STS2 (28).
+    /// sets those that tell of the launch: GPR_ALLOC (5, gfx9), XCC_ID (20 on gfx942 and gfx950), IB_STS2 (28).
     pub hwreg: [u32; 64],
     /// GPU address of the wave's scratch. Dword k of lane l lies `(k * lanes + l) * 4` bytes behind.
     pub scratch: u64,

@@ -6,7 +6,7 @@
 //! and a set MODE.VSKIP (would have to skip vector instructions), messages other than INTERRUPT,
 //! DEALLOC_VGPRS and the ones that `message.rs` answers, hardware registers that the target lacks,
 //! named barriers on gfx1201 (the RDNA4 manual knows none), `s_alloc_vgpr` on gfx1250 (the CDNA5 manual
-//! does not know it), cluster barriers of clusters of several workgroups (at run time).
+//! does not know it).
 
 mod barriers;
 mod branch;

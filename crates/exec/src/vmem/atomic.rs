@@ -104,10 +104,6 @@ impl<O: Rmw> Body for MemoryAtomic<O> {
             let size = cx.wave.scratch_size;
             let mut outside = None;
             for_lanes(found.scratch, |lane| {
-                if record.mem.shared_scratch {
-                    addresses[lane] = flat::shared_scratch(addresses[lane]);
-                    return;
-                }
                 addresses[lane] =
                     base.wrapping_add(scratch::place(words[lane], lane, lanes) as u64);
                 if u64::from(words[lane]) + 4 > u64::from(size) {

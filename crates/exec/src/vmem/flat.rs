@@ -70,71 +70,6 @@ pub fn sort(record: &Record, addresses: &Addresses, mask: u64) -> Apertures {
     found
 }
 
-/// The memory behind a scratch address that any wave may use (gfx1250): `{addr[51:2], addr[56:52],
-/// addr[1:0]}`, so that the next word of the same lane lies 128 bytes on (CDNA5 manual, 10.2).
-#[inline(always)]
-pub fn shared_scratch(address: u64) -> u64 {
-    (address & ((1 << 52) - 1)) >> 2 << 7 | (address >> 52 & 31) << 2 | address & 3
-}
-
-/// Loads lanes whose addresses are in such scratch.
-fn load_shared<D: Load>(
-    cx: &mut Cx<'_, '_>,
-    record: &Record,
-    addresses: &Addresses,
-    mask: u64,
-) -> Flow {
-    let Some(first) = record.dst.vector() else {
-        return Flow::Next;
-    };
-    let rows = rows_to_write::<D>(cx, first);
-    for lane in (0..LANES).filter(|l| mask >> l & 1 != 0) {
-        let mut data = [0u8; 16];
-        for (b, byte) in data[..D::BYTES].iter_mut().enumerate() {
-            let at = shared_scratch(addresses[lane].wrapping_add(b as u64));
-            match cx.unit.memory.locate(at, 1, false) {
-                // SAFETY: `locate` vouches for the byte.
-                Ok(p) => *byte = unsafe { p.read() },
-                Err(kind) => {
-                    return address::fault(cx, record, "scratch load", D::BYTES, at, lane, kind);
-                }
-            }
-        }
-        // SAFETY: sixteen bytes are there; rows have all lanes.
-        unsafe { D::get(data.as_ptr(), 4, &rows, lane) };
-    }
-    Flow::Next
-}
-
-/// Stores lanes whose addresses are in such scratch.
-fn store_shared<D: Store>(
-    cx: &mut Cx<'_, '_>,
-    record: &Record,
-    addresses: &Addresses,
-    mask: u64,
-) -> Flow {
-    let Some(first) = record.src[2].vector() else {
-        return Flow::Next;
-    };
-    let rows = rows_to_read::<D>(cx, first);
-    for lane in (0..LANES).filter(|l| mask >> l & 1 != 0) {
-        let mut data = [0u8; 16];
-        // SAFETY: as in `load_shared`.
-        unsafe { D::put(data.as_mut_ptr(), 4, &rows, lane) };
-        for (b, &byte) in data[..D::BYTES].iter().enumerate() {
-            let at = shared_scratch(addresses[lane].wrapping_add(b as u64));
-            match cx.unit.memory.locate(at, 1, true) {
-                // SAFETY: `locate` vouches for the byte.
-                Ok(p) => unsafe { p.write(byte) },
-                Err(kind) => {
-                    return address::fault(cx, record, "scratch store", D::BYTES, at, lane, kind);
-                }
-            }
-        }
-    }
-    Flow::Next
-}
-
 /// The low words of addresses.
 pub fn low_words(addresses: &Addresses) -> [u32; LANES] {
     addresses.map(|a| a as u32)
@@ -232,9 +167,6 @@ impl<D: Load> Body for FlatLoad<D> {
             let rows = rows_to_write::<D>(cx, first);
             lds::load::<D>(&cx.group.lds, &rows, &words, found.lds, cx.wave.lanes);
         }
-        if found.scratch != 0 && record.mem.shared_scratch {
-            return load_shared::<D>(cx, record, &addresses, found.scratch);
-        }
         if found.scratch != 0 {
             return scratch::load::<D>(cx, record, &words, found.scratch);
         }
@@ -265,9 +197,6 @@ impl<D: Store> Body for FlatStore<D> {
         if let (true, Some(first)) = (found.lds != 0, record.src[2].vector()) {
             let rows = rows_to_read::<D>(cx, first);
             lds::store::<D>(&mut cx.group.lds, &rows, &words, found.lds, cx.wave.lanes);
-        }
-        if found.scratch != 0 && record.mem.shared_scratch {
-            return store_shared::<D>(cx, record, &addresses, found.scratch);
         }
         if found.scratch != 0 {
             return scratch::store::<D>(cx, record, &words, found.scratch);

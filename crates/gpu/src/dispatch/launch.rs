@@ -15,6 +15,8 @@ use crate::code_object::PRELOAD_PROLOGUE_BYTES;
 /// workgroup in the cluster (CDNA5 3.4.9).
 const IB_STS2: usize = 28;
 
+/// HW_REG_GPR_ALLOC (gfx9).
+const GPR_ALLOC: usize = 5;
 /// HW_REG_XCC_ID (gfx942, gfx950).
 const XCC_ID: usize = 20;
 
@@ -152,9 +154,15 @@ fn set_up(
     wave.scratch = place.scratch;
     wave.scratch_size = shared.scratch.per_item();
     wave.waiting = Waiting::No;
-    // Workgroups are dealt to the XCCs one by one.
-    wave.hwreg[XCC_ID] = (place.linear % u64::from(shared.device.limits.xccs.max(1))) as u32;
     let r1 = &d.rsrc1;
+    if target.generation() == 9 {
+        // VGPR_SIZE in bits 13:8 and SGPR_SIZE in bits 27:24, as RSRC1 counts them.
+        wave.hwreg[GPR_ALLOC] = r1.granulated_vgprs << 8 | r1.granulated_sgprs << 24;
+    }
+    if matches!(target, Target::Gfx942 | Target::Gfx950) {
+        // Workgroups are dealt to the XCCs one by one.
+        wave.hwreg[XCC_ID] = (place.linear % u64::from(shared.device.limits.xccs.max(1))) as u32;
+    }
     wave.mode = r1.round_32
         | r1.round_16_64 << 2
         | r1.denorm_32 << 4
@@ -184,12 +192,20 @@ fn set_up(
             wave.v.write_ptr(target.acc_base() + register, pool);
         }
     }
-    if d.rsrc2.workitem_id > 0 || place.items[0] > 1 {
+    // ENABLE_VGPR_WORKITEM_ID: 0 x, 1 x and y, 2 all three; the fields of the others stay zero.
+    let ids = d.rsrc2.workitem_id;
+    if ids > 0 || place.items[0] > 1 {
         let [sx, sy, _] = place.items;
-        let ids = wave.v.write(0, pool);
-        for (lane, slot) in ids.iter_mut().enumerate().take(active as usize) {
+        let packed = wave.v.write(0, pool);
+        for (lane, slot) in packed.iter_mut().enumerate().take(active as usize) {
             let item = first + lane as u32;
-            *slot = (item % sx) | ((item / sx % sy) << 10) | ((item / (sx * sy)) << 20);
+            *slot = item % sx;
+            if ids >= 1 {
+                *slot |= (item / sx % sy) << 10;
+            }
+            if ids >= 2 {
+                *slot |= (item / (sx * sy)) << 20;
+            }
         }
     }
     Ok(())

@@ -21,6 +21,9 @@ use rocjitsu_observe::{Begin, End, Observer};
 use crate::code_object::KernelDescriptor;
 use crate::memory::Memory;
 
+/// Scratch bytes that a wave can have: WAVESIZE of TMPRING_SIZE (13 bits of 1 KiB on gfx9, more later).
+const MAX_WAVE_SCRATCH: u64 = 8_387_584;
+
 /// A simulated GPU: its memory and the code it has decoded.
 pub struct Device<'m> {
     target: Target,
@@ -325,18 +328,26 @@ impl<'m> Device<'m> {
                 "{items} work-items in a workgroup: at most 1024"
             )));
         }
-        let lds = self
-            .limits
-            .lds_per_unit
-            .max(rocjitsu_exec::target::TargetFacts::lds_limit(self.target));
+        let lds = self.limits.lds_per_unit;
         if d.group_segment > lds {
             return Err(invalid(format!(
                 "{} bytes of LDS for a workgroup: {} has {lds}",
                 d.group_segment, self.target
             )));
         }
-        let in_cluster = d.cluster.iter().map(|&n| u64::from(n)).product::<u64>();
-        if !(1..=16).contains(&in_cluster) {
+        let scratch =
+            u64::from(d.private_segment).next_multiple_of(16) * u64::from(d.descriptor.wave_size);
+        if scratch > MAX_WAVE_SCRATCH {
+            return Err(invalid(format!(
+                "{} bytes of scratch for a work-item: a wave of {} lanes can have {MAX_WAVE_SCRATCH} in all",
+                d.private_segment, d.descriptor.wave_size
+            )));
+        }
+        let in_cluster = d
+            .cluster
+            .iter()
+            .try_fold(1u32, |all, &n| all.checked_mul(n));
+        if !in_cluster.is_some_and(|n| (1..=16).contains(&n)) {
             return Err(invalid(format!(
                 "a cluster of {:?} workgroups: 1 to 16 are possible",
                 d.cluster
