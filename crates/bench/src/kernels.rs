@@ -36,7 +36,7 @@ fn time(
     let placed = launch.place(&memory)?;
     let options = Options {
         threads: 1,
-        eager_registers: eager,
+        eager_registers: false,
         observer: &Silent,
     };
     let mut best: Option<Statistics> = None;
@@ -81,7 +81,6 @@ pub fn loops(data: &Path, repeat: u32) -> Result<()> {
                 &path,
                 Target::Gfx942,
                 backend,
-                false,
                 if backend == Backend::Scalar {
                     1
                 } else {
@@ -123,7 +122,6 @@ pub fn loops(data: &Path, repeat: u32) -> Result<()> {
                 &path,
                 target,
                 backend,
-                false,
                 if backend == Backend::Scalar {
                     1
                 } else {
@@ -139,44 +137,6 @@ pub fn loops(data: &Path, repeat: u32) -> Result<()> {
             }
         }
         println!("{line}");
-    }
-    Ok(())
-}
-
-/// The register-saturation kernels, lazily and eagerly allocated.
-pub fn registers(data: &Path, repeat: u32) -> Result<()> {
-    println!("== registers: lazy beside eager allocation, one thread (gfx942, wave64)");
-    for kernel in [
-        "regs_8_once",
-        "regs_8_rounds",
-        "regs_64_once",
-        "regs_64_rounds",
-        "regs_252_once",
-        "regs_252_rounds",
-        "regs_512_once",
-        "regs_512_rounds",
-    ] {
-        let path = data.join(format!("perf/built/{kernel}_w64.json"));
-        // Alternate, so that a change of the host's speed hits both.
-        let (mut lazy, mut eager): (Option<Statistics>, Option<Statistics>) = (None, None);
-        for _ in 0..repeat {
-            for (slot, is_eager) in [(&mut lazy, false), (&mut eager, true)] {
-                let run = time(&path, Target::Gfx942, Backend::best(), is_eager, 1)?;
-                if slot.as_ref().is_none_or(|s| run.seconds < s.seconds) {
-                    *slot = Some(run);
-                }
-            }
-        }
-        if let (Some(lazy), Some(eager)) = (lazy, eager) {
-            println!(
-                "{kernel:<16} lazy {:8.3} ms {:5} pages   eager {:8.3} ms {:5} pages   time ratio {:.3}",
-                lazy.seconds * 1e3,
-                lazy.peak_register_pages,
-                eager.seconds * 1e3,
-                eager.peak_register_pages,
-                lazy.seconds / eager.seconds
-            );
-        }
     }
     Ok(())
 }
@@ -205,7 +165,7 @@ pub fn corpus(data: &Path, repeat: u32) -> Result<()> {
             .unwrap_or_default()
             .to_string_lossy()
             .into_owned();
-        match time(&path, Target::Gfx942, Backend::best(), false, repeat.min(2)) {
+        match time(&path, Target::Gfx942, Backend::best(), repeat.min(2)) {
             Ok(run) => println!(
                 "{name:<32} {:10.3} ms {:>10} instructions {:8.1} M/s {:6.2} ns each",
                 run.seconds * 1e3,

@@ -28,7 +28,7 @@ fn main() -> Result<()> {
         kernels::loops(&args.data, args.repeat)?;
     }
     if wanted("registers") {
-        kernels::registers(&args.data, args.repeat)?;
+        processes::registers(&args.data, args.repeat)?;
     }
     if wanted("corpus") {
         kernels::corpus(&args.data, args.repeat)?;

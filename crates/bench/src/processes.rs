@@ -1,20 +1,71 @@
-//! Whole processes: wall time and peak memory of `rocjitsu launch` on an empty kernel.
+//! Whole processes: wall time and peak memory of `rocjitsu launch`.
+//! Peak memory is what the process itself reports (VmHWM): the parent's view would include its own.
 
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
+use serde_json::Value;
 
-/// Starts `rocjitsu` beside this program; measures the least wall time and peak memory over several runs.
-pub fn start(data: &Path, repeat: u32) -> Result<()> {
-    println!("== start: `rocjitsu launch` on an empty kernel, one process each");
+/// What one process took.
+struct Run {
+    wall_ms: f64,
+    seconds: f64,
+    peak_bytes: u64,
+    pages: u64,
+}
+
+/// The `rocjitsu` beside this program.
+fn program() -> Result<PathBuf> {
     let program = std::env::current_exe()?.with_file_name("rocjitsu");
     ensure!(
         program.exists(),
         "{} is not there: run `cargo build --release` first",
         program.display()
     );
+    Ok(program)
+}
+
+/// Runs `rocjitsu launch --json` on a description on one thread.
+fn launch(program: &Path, description: &Path, more: &[&str]) -> Result<Run> {
+    let start = Instant::now();
+    let output = Command::new(program)
+        .arg("launch")
+        .arg(description)
+        .args(["--json", "--threads", "1"])
+        .args(more)
+        .output()
+        .with_context(|| format!("cannot start {}", program.display()))?;
+    let wall_ms = start.elapsed().as_secs_f64() * 1e3;
+    ensure!(
+        output.status.success(),
+        "`rocjitsu launch {}` failed: {}",
+        description.display(),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let report: Value = serde_json::from_slice(&output.stdout).context("the report is no JSON")?;
+    let number = |key: &str| {
+        report[key]
+            .as_f64()
+            .with_context(|| format!("the report has no `{key}`"))
+    };
+    Ok(Run {
+        wall_ms,
+        seconds: number("seconds")?,
+        peak_bytes: number("peak_resident_bytes")? as u64,
+        pages: number("peak_register_pages")? as u64,
+    })
+}
+
+fn mib(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
+}
+
+/// An empty kernel on GPUs of different sizes: the least wall time and peak memory over several runs.
+pub fn start(data: &Path, repeat: u32) -> Result<()> {
+    println!("== start: `rocjitsu launch` on an empty kernel, one process each");
+    let program = program()?;
     for (gpu, target) in [
         ("mi210", "gfx90a"),
         ("mi300x", "gfx942"),
@@ -24,34 +75,65 @@ pub fn start(data: &Path, repeat: u32) -> Result<()> {
     ] {
         let (mut wall, mut peak) = (f64::INFINITY, u64::MAX);
         for _ in 0..repeat.max(1) {
-            let start = Instant::now();
-            let child = Command::new(&program)
-                .arg("launch")
-                .arg(data.join("perf/built/empty_1.json"))
-                .args(["--target", target, "--gpu", gpu, "--json"])
-                .stdout(Stdio::null())
-                .spawn()
-                .with_context(|| format!("cannot start {}", program.display()))?;
-            let (ok, bytes) = wait(child)?;
-            ensure!(ok, "`rocjitsu launch` failed for {gpu}");
-            wall = wall.min(start.elapsed().as_secs_f64() * 1e3);
-            peak = peak.min(bytes);
+            let run = launch(
+                &program,
+                &data.join("perf/built/empty_1.json"),
+                &["--target", target, "--gpu", gpu],
+            )?;
+            wall = wall.min(run.wall_ms);
+            peak = peak.min(run.peak_bytes);
         }
-        println!(
-            "{gpu:<8} {wall:6.2} ms wall, {:6.1} MiB peak",
-            peak as f64 / f64::from(1 << 20)
-        );
+        println!("{gpu:<8} {wall:6.2} ms wall, {:6.1} MiB peak", mib(peak));
     }
     Ok(())
 }
 
-/// Waits for a child; whether it succeeded, and its peak resident size in bytes.
-fn wait(child: std::process::Child) -> Result<(bool, u64)> {
-    let mut status = 0;
-    // SAFETY: an all-zero rusage is a valid value for the kernel to overwrite.
-    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: the process is our child and nobody else waits for it; both pointers are to live variables.
-    let waited = unsafe { libc::wait4(child.id() as libc::pid_t, &mut status, 0, &mut usage) };
-    ensure!(waited > 0, "wait4: {}", std::io::Error::last_os_error());
-    Ok((status == 0, usage.ru_maxrss as u64 * 1024))
+/// The register-saturation kernels, registers allocated when they are first written (lazy) or all at once when a wave
+/// starts (eager): seconds of the dispatch and peak memory of the process.
+pub fn registers(data: &Path, repeat: u32) -> Result<()> {
+    println!(
+        "== registers: lazy beside eager allocation, one thread, one process each (gfx942, wave64)"
+    );
+    let program = program()?;
+    for kernel in [
+        "regs_8_once",
+        "regs_8_rounds",
+        "regs_64_once",
+        "regs_64_rounds",
+        "regs_252_once",
+        "regs_252_rounds",
+        "regs_512_once",
+        "regs_512_rounds",
+    ] {
+        let path = data.join(format!("perf/built/{kernel}_w64.json"));
+        let mut best: [Option<Run>; 2] = [None, None];
+        // Alternate, so that a change of the host's speed hits both.
+        for _ in 0..repeat.max(1) {
+            for (slot, flags) in best.iter_mut().zip([&[][..], &["--eager-registers"][..]]) {
+                let mut more = vec!["--target", "gfx942", "--check", "--repeat", "10"];
+                more.extend(flags);
+                let run = launch(&program, &path, &more)?;
+                if slot.as_ref().is_none_or(|b| run.seconds < b.seconds) {
+                    *slot = Some(run);
+                }
+            }
+        }
+        if let [Some(lazy), Some(eager)] = best {
+            let show = |run: &Run| {
+                format!(
+                    "{:8.3} ms {:4} pages {:5.1} MiB",
+                    run.seconds * 1e3,
+                    run.pages,
+                    mib(run.peak_bytes)
+                )
+            };
+            let ratio = lazy.seconds / eager.seconds;
+            println!(
+                "{kernel:<16} lazy {}   eager {}   time ratio {ratio:.3}",
+                show(&lazy),
+                show(&eager)
+            );
+        }
+    }
+    Ok(())
 }
