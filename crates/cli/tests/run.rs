@@ -1,8 +1,9 @@
 //! Launches that execute: results against the expected ones, arguments from the command line,
 //! files and printed elements, faults with their cause.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 fn corpus(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -265,6 +266,97 @@ fn disassembly() {
         "{stdout}"
     );
     assert_eq!(rocjitsu(&["disasm"]).0, Some(2));
+}
+
+/// What `disasm --hex` writes for lines on its standard input, with status 0.
+fn disassemble_lines(arguments: &[&str], input: &[u8]) -> String {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_rocjitsu"))
+        .args(["disasm", "--hex"])
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(input).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn disassembly_of_lines_on_standard_input() {
+    // Bytes and texts from `data/isa/vectors.*`.
+    let good = [
+        ("000000d802040000", "ds_add_u32 v2, v4"),
+        (
+            "00007cdc9c640000",
+            "flat_store_dwordx4 v[156:157], v[100:103]",
+        ),
+        (
+            "6f1108e000c81c01",
+            "buffer_load_format_xyz v[200:202], v0, ttmp[4:7], s1 offen offset:367",
+        ),
+    ];
+    let garbage: [&[u8]; 7] = [
+        b"",
+        b"hello",
+        b"000000d80204000",
+        b"000000d8",
+        b"000000d80204000000000000",
+        b"ffffffff",
+        b"\xff\xfe",
+    ];
+    let (mut input, mut expected) = (Vec::new(), String::new());
+    for ((bytes, text), wrong) in good.iter().cycle().zip(garbage) {
+        for (line, answer) in [(bytes.as_bytes(), *text), (wrong, "invalid")] {
+            input.extend(line);
+            input.push(b'\n');
+            expected += answer;
+            expected += "\n";
+        }
+    }
+    assert_eq!(disassemble_lines(&["--target", "gfx942"], &input), expected);
+    // The last line may lack its line feed.
+    let line = b"000000d802040000";
+    assert_eq!(
+        disassemble_lines(&["--target", "gfx942"], line),
+        "ds_add_u32 v2, v4\n"
+    );
+    let line = b"000002cd04091204\n";
+    for (arguments, text) in [
+        (
+            vec!["--target", "gfx1201"],
+            "v_interp_p10_f16_f32 v0, v4, v4, v4 wait_exp:0\n",
+        ),
+        (
+            vec!["--target", "gfx1201", "--set", "true16"],
+            "v_interp_p10_f16_f32 v0, v4.l, v4, v4.l wait_exp:0\n",
+        ),
+    ] {
+        assert_eq!(disassemble_lines(&arguments, line), text);
+    }
+    let wave64 = ["--target", "gfx1100", "--set", "wave64"];
+    assert_eq!(
+        disassemble_lines(&wave64, b"04050502\n"),
+        "v_cndmask_b32_e32 v2, v4, v130, vcc\n"
+    );
+    let both = disassemble_lines(&["--target", "gfx1100"], b"04050502\n");
+    assert!(both.ends_with("vcc_lo\n"), "{both}");
+}
+
+#[test]
+fn disassembly_of_code_for_another_target_is_wrong_usage() {
+    let file = corpus("asm_axpy.gfx942.hsaco");
+    let (status, _, stderr) = rocjitsu(&["disasm", &file, "--target", "gfx950"]);
+    assert_eq!(status, Some(2));
+    assert!(
+        stderr.contains("is code for gfx942, not gfx950"),
+        "{stderr}"
+    );
+    assert_eq!(
+        rocjitsu(&["disasm", &file, "--target", "gfx942"]).0,
+        Some(0)
+    );
 }
 
 #[test]

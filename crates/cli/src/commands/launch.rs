@@ -262,15 +262,7 @@ fn from_code_object(args: &Args) -> Result<Launch> {
         ));
     }
     let code = info::read(&args.file, args.target, args.run_as)?;
-    if let Some(target) = args.target
-        && code.machine().target(None).ok() != Some(target)
-    {
-        return Err(usage(format!(
-            "{} is code for {}, not {target}",
-            args.file.display(),
-            code.machine().processor
-        )));
-    }
+    info::expect_target(&args.file, &code, args.target)?;
     let kernel = match (&args.kernel, code.kernels()) {
         (Some(name), _) => code.kernel(name)?,
         (None, [only]) => only,
