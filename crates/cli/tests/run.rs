@@ -64,6 +64,85 @@ fn a_description_runs_and_is_checked_on_every_target() {
 }
 
 #[test]
+fn a_gpu_stands_for_its_target() {
+    let description = corpus("asm_axpy.json");
+    let config = scratch("gpu.json");
+    std::fs::write(&config, r#"{"gpu": "w7900", "threads": 1}"#).unwrap();
+    let file = config.to_str().unwrap();
+    // There is no code for gfx1151: it runs that for gfx1100.
+    for (options, product) in [
+        (vec!["--gpu", "mi300x"], "MI300X"),
+        (vec!["--config", file], "W7900"),
+        (vec!["--config", file, "--target", "gfx1100"], "W7900"),
+        (vec!["--gpu", "strix-halo"], "8060S"),
+        (vec!["--target", "gfx1151"], "8060S"),
+        (vec!["--target", "gfx1151", "--run-as", "gfx1151"], "8060S"),
+    ] {
+        let mut args = vec!["launch", &description, "--check"];
+        args.extend(&options);
+        let (status, stdout, stderr) = rocjitsu(&args);
+        assert_eq!(status, Some(0), "{options:?}: {stdout}{stderr}");
+        assert!(stdout.contains(product), "{options:?}: {stdout}");
+    }
+    let other = ["--config", file, "--target", "gfx1201"];
+    let (status, _, stderr) = rocjitsu(&[&["launch", &description], &other[..]].concat());
+    assert_eq!(status, Some(2));
+    assert!(stderr.contains("does not run code for gfx1201"), "{stderr}");
+    std::fs::remove_file(&config).unwrap();
+    for (options, product) in [
+        (vec!["--gpu", "w7900"], "W7900"),
+        (vec!["--gpu", "strix-halo"], "8060S"),
+        (vec![], "MI300X"),
+    ] {
+        let (status, stdout, stderr) = rocjitsu(&[&["demo"], &options[..]].concat());
+        assert_eq!(status, Some(0), "{options:?}: {stderr}");
+        assert!(stdout.contains(product), "{options:?}: {stdout}");
+    }
+}
+
+#[test]
+fn json_of_a_launch_by_hand_lists_the_buffers_and_that_of_a_fault_the_error() {
+    let file = corpus("asm_axpy.gfx942.hsaco");
+    let launch = |count: &str| {
+        let scalar = format!("i32:{count}");
+        let (status, stdout, stderr) = rocjitsu(&[
+            "launch", &file, "--grid", "64", "--block", "64", "--arg", "buf:4K", "--arg",
+            "buf:64K", "--arg", "buf:64K", "--arg", "f32:1", "--arg", &scalar, "--json",
+        ]);
+        let json: serde_json::Value = serde_json::from_str(&stdout).unwrap();
+        (status, json, stderr)
+    };
+    let (status, json, stderr) = launch("0");
+    assert_eq!((status, &json["ok"]), (Some(0), &true.into()), "{stderr}");
+    // The hash is that of 4096 zeros.
+    assert_eq!(
+        json["buffers"][0],
+        serde_json::json!({
+            "name": "arg0",
+            "bytes": 4096,
+            "sha256": "ad7facb2586fc6e966c004d7d1d16b024f5805ff7cb47c7a85dabd8b48892ca7",
+            "result": "unchecked",
+        })
+    );
+    assert_eq!(json["buffers"].as_array().unwrap().len(), 3);
+    let (status, json, stderr) = launch("4096");
+    assert_eq!((status, &json["ok"]), (Some(1), &false.into()));
+    let error = json["error"].as_str().unwrap();
+    assert!(error.contains("global_store_dword"), "{error}");
+    assert!(stderr.contains(error), "{stderr}");
+}
+
+#[test]
+fn an_empty_name_of_lanes_counts_as_unset() {
+    let output = Command::new(env!("CARGO_BIN_EXE_rocjitsu"))
+        .arg("demo")
+        .env("ROCJITSU_LANES", "")
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+}
+
+#[test]
 fn json_has_the_statistics() {
     let description = corpus("asm_axpy.json");
     let args = [
