@@ -348,13 +348,14 @@ fn wrong_configurations_have_status_2_and_name_the_file() {
 
 #[test]
 fn a_cause_is_printed_once() {
-    // The descriptor's reserved bytes, which a damaged file may have set.
-    let mut data = std::fs::read(corpus("asm_axpy.gfx942.hsaco")).unwrap();
-    let entry_offset = data
-        .chunks_exact(64)
-        .position(|part| part[..16] == [0, 0, 0, 0, 0, 0, 0, 0, 32, 0, 0, 0, 0, 0, 0, 0])
-        .map(|index| index * 64);
-    data[entry_offset.expect("a descriptor with 32 bytes of kernarg") + 12] = 1;
+    let path = corpus("asm_axpy.gfx942.hsaco");
+    let shown = succeeds(&["info", "--json", path.to_str().unwrap()]);
+    let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
+    // The descriptor lies in the first segment, where addresses are offsets in the file; its bytes
+    // 12 to 15 are reserved.
+    let descriptor = shown["kernels"][0]["descriptor"].as_u64().unwrap() as usize;
+    let mut data = std::fs::read(path).unwrap();
+    data[descriptor + 12] = 1;
     let file = Scratch::new("reserved.hsaco", &data);
     let error = fails(1, &["info", file.path()]);
     assert_eq!(error.matches("reserved bytes").count(), 1, "{error}");
