@@ -7,7 +7,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::commands::{self, Status};
-use crate::output::{BAD, Output, is_broken_pipe, styled};
+use crate::output::{BAD, Output, chain, is_broken_pipe, styled};
 
 /// Run the machine code of AMD GPU kernels on the CPU.
 #[derive(Debug, Parser)]
@@ -65,14 +65,21 @@ pub fn main() -> ExitCode {
         Ok(Status::Bad) => ExitCode::from(1),
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            if let Some(usage) = error.downcast_ref::<UsageError>() {
+            if error.is::<UsageError>() {
                 let _ = out.flush();
                 let mut command = Cli::command();
-                let _ = command.error(ErrorKind::ValueValidation, &usage.0).print();
+                let _ = command
+                    .error(ErrorKind::ValueValidation, chain(&error))
+                    .print();
                 return ExitCode::from(2);
             }
             let _ = out.flush();
-            let _ = writeln!(anstream::stderr(), "{} {error:#}", styled(BAD, "error:"));
+            let _ = writeln!(
+                anstream::stderr(),
+                "{} {}",
+                styled(BAD, "error:"),
+                chain(&error)
+            );
             ExitCode::from(1)
         }
     }

@@ -23,13 +23,15 @@ pub struct Options<'a> {
     pub observer: &'a dyn Observer,
 }
 
-/// The lane back end to use: the one that `ROCJITSU_LANES` names, or the best of this host.
+/// The lane back end to use: the one that `ROCJITSU_LANES` names, or the best of this host
+/// if that is not set or empty.
 ///
 /// # Errors
 ///
 /// A name that is none, or a back end that this host lacks.
 pub fn backend() -> Result<Backend> {
-    let Some(name) = std::env::var_os("ROCJITSU_LANES") else {
+    let name = std::env::var_os("ROCJITSU_LANES");
+    let Some(name) = name.filter(|name| !name.is_empty()) else {
         return Ok(Backend::best());
     };
     let name = name.to_string_lossy();

@@ -63,6 +63,20 @@ pub fn styled(style: Style, text: impl std::fmt::Display) -> String {
     format!("{style}{text}{style:#}")
 }
 
+/// An error and its causes in one text. A cause that the text before it ends with already is left
+/// out: some errors show their source themselves.
+pub fn chain(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if text.is_empty() {
+            text = cause;
+        } else if !text.ends_with(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
+}
+
 /// Whether an error is only that the reader of the output has gone away.
 pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let broken = |cause: &(dyn std::error::Error + 'static)| {
@@ -143,6 +157,17 @@ mod tests {
             ("999".to_owned(), "3.4 M".to_owned())
         );
         assert!(peak_resident_bytes().is_none_or(|bytes| bytes > 1 << 16));
+    }
+
+    #[test]
+    fn a_cause_that_is_part_of_the_text_is_not_repeated() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("outer: {0}")]
+        struct Outer(#[source] io::Error);
+        let error = anyhow::Error::from(Outer(io::Error::other("inner"))).context("file");
+        assert_eq!(chain(&error), "file: outer: inner");
+        let error = anyhow::anyhow!("inner").context("outer");
+        assert_eq!(chain(&error), "outer: inner");
     }
 
     #[test]

@@ -90,7 +90,7 @@ fn failures_have_status_1_and_name_the_cause() {
     let elf = corpus("asm_axpy.gfx942.hsaco");
     let elf = elf.to_str().unwrap();
     let few = fails(
-        1,
+        2,
         &[
             "launch", elf, "--grid", "1", "--block", "64", "--arg", "i32:1",
         ],
@@ -108,9 +108,9 @@ fn failures_have_status_1_and_name_the_cause() {
     assert!(kernel.contains("no kernel `other`"), "{kernel}");
     let json = corpus("asm_axpy.json");
     let json = json.to_str().unwrap();
-    let other = fails(1, &["launch", json, "--target", "gfx1151"]);
+    let other = fails(1, &["launch", json, "--target", "gfx908"]);
     assert!(
-        other.contains("--target gfx1100 --run-as gfx1151"),
+        other.contains("has no code for gfx908, only for"),
         "{other}"
     );
     let run_as = fails(
@@ -312,8 +312,82 @@ fn configuration() {
         br#"{"gpu": "mi300x", "overrides": {"cus": 38}}"#,
     );
     assert!(
-        fails(1, &["config", "show", wrong.path()]).contains("overrides.cus: unknown field `cus`")
+        fails(2, &["config", "show", wrong.path()]).contains("overrides.cus: unknown field `cus`")
     );
+}
+
+#[test]
+fn wrong_configurations_have_status_2_and_name_the_file() {
+    for (content, text) in [
+        (r#"{"gpu": "mi300"}"#, "unknown preset `mi300`"),
+        (
+            r#"{"gpu": "mi300x", "overrides": {"xccs": 0}}"#,
+            "xccs: 0 is out of range",
+        ),
+        (r#"{"gpu": "mi300x", "threads": 0}"#, "threads: 0"),
+        (r#"{"gpu": 7}"#, "invalid type"),
+    ] {
+        let file = Scratch::new("refused.json", content.as_bytes());
+        let json = corpus("asm_axpy.json");
+        let json = json.to_str().unwrap();
+        for command in [
+            vec!["config", "show", file.path()],
+            vec!["launch", json, "--config", file.path()],
+            vec!["demo", "--config", file.path()],
+        ] {
+            let error = fails(2, &command);
+            assert!(
+                error.contains(text) && error.contains("refused.json: "),
+                "{error}"
+            );
+        }
+    }
+    let error = fails(1, &["demo", "--config", "/nonexistent.json"]);
+    assert_eq!(error.matches("No such file").count(), 1, "{error}");
+}
+
+#[test]
+fn a_cause_is_printed_once() {
+    let path = corpus("asm_axpy.gfx942.hsaco");
+    let shown = succeeds(&["info", "--json", path.to_str().unwrap()]);
+    let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
+    // The descriptor lies in the first segment, where addresses are offsets in the file; its bytes
+    // 12 to 15 are reserved.
+    let descriptor = shown["kernels"][0]["descriptor"].as_u64().unwrap() as usize;
+    let mut data = std::fs::read(path).unwrap();
+    data[descriptor + 12] = 1;
+    let file = Scratch::new("reserved.hsaco", &data);
+    let error = fails(1, &["info", file.path()]);
+    assert_eq!(error.matches("reserved bytes").count(), 1, "{error}");
+    assert!(error.contains("descriptor of kernel axpy: "), "{error}");
+}
+
+#[test]
+fn wrong_arguments_have_status_2() {
+    let elf = corpus("asm_axpy.gfx942.hsaco");
+    let elf = elf.to_str().unwrap();
+    let launch = |block: &str, arguments: [&str; 5]| {
+        let mut command = vec!["launch", elf, "--grid", "1", "--block", block];
+        command.extend(arguments.iter().flat_map(|argument| ["--arg", argument]));
+        fails(2, &command)
+    };
+    let error = launch("1025", ["buf:4K", "buf:4K", "buf:4K", "f32:1", "i32:1"]);
+    assert!(error.contains("1025 threads per workgroup"), "{error}");
+    let error = launch("64", ["buf:4K", "buf:4K", "buf:4K", "f64:1", "i32:1"]);
+    assert!(error.contains("argument 3 has 8 bytes"), "{error}");
+    let error = launch("64", ["buf:4K", "buf:4K", "buf:4K", "f32:1e999", "i32:1"]);
+    assert!(error.contains("larger than any f64"), "{error}");
+    let raw = Scratch::new("empty.bin", b"");
+    let header =
+        b"\x93NUMPY\x01\x00\x3a\x00{'descr': '<f4', 'fortran_order': False, 'shape': (0,), }\n";
+    let array = Scratch::new("empty.npy", header);
+    for file in [raw, array] {
+        let error = launch("64", ["buf:4K", file.path(), "buf:4K", "f32:1", "i32:1"]);
+        assert!(
+            error.contains("argument 1: ") && error.contains("holds no elements"),
+            "{error}"
+        );
+    }
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! Launches that execute: results against the expected ones, arguments from the command line,
 //! files and printed elements, faults with their cause.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 fn corpus(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -60,6 +61,85 @@ fn a_description_runs_and_is_checked_on_every_target() {
     let (status, stdout, stderr) = rocjitsu(&as_other);
     assert_eq!(status, Some(0), "{stdout}{stderr}");
     assert!(stdout.contains("Radeon 8060S"), "{stdout}");
+}
+
+#[test]
+fn a_gpu_stands_for_its_target() {
+    let description = corpus("asm_axpy.json");
+    let config = scratch("gpu.json");
+    std::fs::write(&config, r#"{"gpu": "w7900", "threads": 1}"#).unwrap();
+    let file = config.to_str().unwrap();
+    // There is no code for gfx1151: it runs that for gfx1100.
+    for (options, product) in [
+        (vec!["--gpu", "mi300x"], "MI300X"),
+        (vec!["--config", file], "W7900"),
+        (vec!["--config", file, "--target", "gfx1100"], "W7900"),
+        (vec!["--gpu", "strix-halo"], "8060S"),
+        (vec!["--target", "gfx1151"], "8060S"),
+        (vec!["--target", "gfx1151", "--run-as", "gfx1151"], "8060S"),
+    ] {
+        let mut args = vec!["launch", &description, "--check"];
+        args.extend(&options);
+        let (status, stdout, stderr) = rocjitsu(&args);
+        assert_eq!(status, Some(0), "{options:?}: {stdout}{stderr}");
+        assert!(stdout.contains(product), "{options:?}: {stdout}");
+    }
+    let other = ["--config", file, "--target", "gfx1201"];
+    let (status, _, stderr) = rocjitsu(&[&["launch", &description], &other[..]].concat());
+    assert_eq!(status, Some(2));
+    assert!(stderr.contains("does not run code for gfx1201"), "{stderr}");
+    std::fs::remove_file(&config).unwrap();
+    for (options, product) in [
+        (vec!["--gpu", "w7900"], "W7900"),
+        (vec!["--gpu", "strix-halo"], "8060S"),
+        (vec![], "MI300X"),
+    ] {
+        let (status, stdout, stderr) = rocjitsu(&[&["demo"], &options[..]].concat());
+        assert_eq!(status, Some(0), "{options:?}: {stderr}");
+        assert!(stdout.contains(product), "{options:?}: {stdout}");
+    }
+}
+
+#[test]
+fn json_of_a_launch_by_hand_lists_the_buffers_and_that_of_a_fault_the_error() {
+    let file = corpus("asm_axpy.gfx942.hsaco");
+    let launch = |count: &str| {
+        let scalar = format!("i32:{count}");
+        let (status, stdout, stderr) = rocjitsu(&[
+            "launch", &file, "--grid", "64", "--block", "64", "--arg", "buf:4K", "--arg",
+            "buf:64K", "--arg", "buf:64K", "--arg", "f32:1", "--arg", &scalar, "--json",
+        ]);
+        let json: serde_json::Value = serde_json::from_str(&stdout).unwrap();
+        (status, json, stderr)
+    };
+    let (status, json, stderr) = launch("0");
+    assert_eq!((status, &json["ok"]), (Some(0), &true.into()), "{stderr}");
+    // The hash is that of 4096 zeros.
+    assert_eq!(
+        json["buffers"][0],
+        serde_json::json!({
+            "name": "arg0",
+            "bytes": 4096,
+            "sha256": "ad7facb2586fc6e966c004d7d1d16b024f5805ff7cb47c7a85dabd8b48892ca7",
+            "result": "unchecked",
+        })
+    );
+    assert_eq!(json["buffers"].as_array().unwrap().len(), 3);
+    let (status, json, stderr) = launch("4096");
+    assert_eq!((status, &json["ok"]), (Some(1), &false.into()));
+    let error = json["error"].as_str().unwrap();
+    assert!(error.contains("global_store_dword"), "{error}");
+    assert!(stderr.contains(error), "{stderr}");
+}
+
+#[test]
+fn an_empty_name_of_lanes_counts_as_unset() {
+    let output = Command::new(env!("CARGO_BIN_EXE_rocjitsu"))
+        .arg("demo")
+        .env("ROCJITSU_LANES", "")
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
 }
 
 #[test]
@@ -265,6 +345,97 @@ fn disassembly() {
         "{stdout}"
     );
     assert_eq!(rocjitsu(&["disasm"]).0, Some(2));
+}
+
+/// What `disasm --hex` writes for lines on its standard input, with status 0.
+fn disassemble_lines(arguments: &[&str], input: &[u8]) -> String {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_rocjitsu"))
+        .args(["disasm", "--hex"])
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(input).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn disassembly_of_lines_on_standard_input() {
+    // Bytes and texts from `data/isa/vectors.*`.
+    let good = [
+        ("000000d802040000", "ds_add_u32 v2, v4"),
+        (
+            "00007cdc9c640000",
+            "flat_store_dwordx4 v[156:157], v[100:103]",
+        ),
+        (
+            "6f1108e000c81c01",
+            "buffer_load_format_xyz v[200:202], v0, ttmp[4:7], s1 offen offset:367",
+        ),
+    ];
+    let garbage: [&[u8]; 7] = [
+        b"",
+        b"hello",
+        b"000000d80204000",
+        b"000000d8",
+        b"000000d80204000000000000",
+        b"ffffffff",
+        b"\xff\xfe",
+    ];
+    let (mut input, mut expected) = (Vec::new(), String::new());
+    for ((bytes, text), wrong) in good.iter().cycle().zip(garbage) {
+        for (line, answer) in [(bytes.as_bytes(), *text), (wrong, "invalid")] {
+            input.extend(line);
+            input.push(b'\n');
+            expected += answer;
+            expected += "\n";
+        }
+    }
+    assert_eq!(disassemble_lines(&["--target", "gfx942"], &input), expected);
+    // The last line may lack its line feed.
+    let line = b"000000d802040000";
+    assert_eq!(
+        disassemble_lines(&["--target", "gfx942"], line),
+        "ds_add_u32 v2, v4\n"
+    );
+    let line = b"000002cd04091204\n";
+    for (arguments, text) in [
+        (
+            vec!["--target", "gfx1201"],
+            "v_interp_p10_f16_f32 v0, v4, v4, v4 wait_exp:0\n",
+        ),
+        (
+            vec!["--target", "gfx1201", "--set", "true16"],
+            "v_interp_p10_f16_f32 v0, v4.l, v4, v4.l wait_exp:0\n",
+        ),
+    ] {
+        assert_eq!(disassemble_lines(&arguments, line), text);
+    }
+    let wave64 = ["--target", "gfx1100", "--set", "wave64"];
+    assert_eq!(
+        disassemble_lines(&wave64, b"04050502\n"),
+        "v_cndmask_b32_e32 v2, v4, v130, vcc\n"
+    );
+    let both = disassemble_lines(&["--target", "gfx1100"], b"04050502\n");
+    assert!(both.ends_with("vcc_lo\n"), "{both}");
+}
+
+#[test]
+fn disassembly_of_code_for_another_target_is_wrong_usage() {
+    let file = corpus("asm_axpy.gfx942.hsaco");
+    let (status, _, stderr) = rocjitsu(&["disasm", &file, "--target", "gfx950"]);
+    assert_eq!(status, Some(2));
+    assert!(
+        stderr.contains("is code for gfx942, not gfx950"),
+        "{stderr}"
+    );
+    assert_eq!(
+        rocjitsu(&["disasm", &file, "--target", "gfx942"]).0,
+        Some(0)
+    );
 }
 
 #[test]

@@ -4,9 +4,10 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::Result;
-use rocjitsu_config::{Config, Gpu, PRESETS, preset};
+use rocjitsu_config::{Gpu, PRESETS, preset};
 
 use super::Status;
+use super::gpu::read_config;
 use crate::cli::UsageError;
 use crate::output::{HEAD, Output, bytes, styled};
 
@@ -84,7 +85,7 @@ fn show(name: &str, json: bool, out: &mut Output) -> Result<()> {
     let path = PathBuf::from(name);
     let gpu = match preset(name) {
         Some(gpu) => gpu,
-        None if path.exists() => Config::read(&path)?.resolve()?,
+        None if path.exists() => read_config(&path)?.1,
         None => {
             return Err(UsageError(format!(
                 "`{name}` is neither a preset (`rocjitsu config list`) nor a file"

@@ -19,6 +19,10 @@ use crate::output::{HEAD, Output, styled};
 
 /// Arguments of `coverage`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+A form is a row of the instruction table: an instruction in one encoding. Instances of it with
+various operands and modifiers are tried; the form counts as executing when one of them does, so
+some of its operands or modifiers may still be refused.")]
 pub struct Args {
     /// One target, by encoding; without it, a line for each target
     #[arg(long, value_name = "TARGET")]

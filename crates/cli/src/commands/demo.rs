@@ -16,9 +16,9 @@ use crate::output::{BAD, GOOD, Output, count, styled};
 /// Arguments of `demo`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Target whose code is run
-    #[arg(long, default_value = "gfx942")]
-    target: Target,
+    /// Target whose code is run; by default that of the GPU, or gfx942
+    #[arg(long)]
+    target: Option<Target>,
     #[command(flatten)]
     gpu: gpu::GpuArgs,
 }
@@ -46,7 +46,7 @@ const FILES: &[(&str, &[u8])] = files![
 /// Extent of the picture that the kernel computes.
 const SIDE: usize = 32;
 
-/// The launch of the kernel for a target. gfx1151 runs the code for gfx1100.
+/// The launch of the kernel for a target.
 ///
 /// # Errors
 ///
@@ -59,17 +59,7 @@ pub fn launch(target: Target) -> Result<Launch> {
             .map(|(_, content)| content.to_vec())
             .with_context(|| format!("{} is not part of the program", file.display()))
     };
-    let selection = match target {
-        Target::Gfx1151 => Selection {
-            target: Target::Gfx1100,
-            run_as: Some(target),
-        },
-        _ => Selection {
-            target,
-            run_as: None,
-        },
-    };
-    Launch::from_parts(&description, selection, &read)
+    Launch::from_parts(&description, Selection::of(target), &read)
 }
 
 /// Runs the kernel, draws the picture, compares with the expected result.
@@ -78,7 +68,11 @@ pub fn launch(target: Target) -> Result<Launch> {
 ///
 /// A fault of the execution; those of writing.
 pub fn run(args: &Args, out: &mut Output) -> Result<Status> {
-    let launch = launch(args.target)?;
+    let target = match args.target {
+        Some(target) => target,
+        None => args.gpu.target()?.unwrap_or(Target::Gfx942),
+    };
+    let launch = launch(target)?;
     let host = args.gpu.resolve(launch.code.target())?;
     let Report {
         runs,

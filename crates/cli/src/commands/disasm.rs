@@ -1,6 +1,6 @@
 //! `rocjitsu disasm`: the instructions of a code object, or of bytes given in hexadecimal.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
@@ -15,7 +15,8 @@ use crate::output::{BAD, DIM, HEAD, Output, styled};
 #[derive(Debug, clap::Args)]
 #[command(override_usage = "\
 rocjitsu disasm FILE.hsaco [--kernel KERNEL]
-       rocjitsu disasm --target TARGET --hex WORDS [--set SET]...")]
+       rocjitsu disasm --target TARGET --hex WORDS [--set SET]...
+       rocjitsu disasm --target TARGET --hex [--set SET]... < LINES")]
 pub struct Args {
     /// Code object (.hsaco)
     #[arg(required_unless_present = "hex", conflicts_with_all = ["hex", "set"])]
@@ -27,10 +28,11 @@ pub struct Args {
     #[arg(long, value_name = "TARGET", requires = "file")]
     run_as: Option<Target>,
     /// Instructions in hexadecimal: 32-bit words (7E000280) or bytes (0x80,0x02,0x00,0x7e); - for
-    /// standard input
-    #[arg(long, value_name = "WORDS", requires = "target")]
-    hex: Option<String>,
-    /// Target of the instructions; of an offload bundle, the part for it
+    /// standard input. Without WORDS, each line of standard input is one instruction, its bytes in
+    /// memory order (8002007e), and becomes one line of text, or `invalid`
+    #[arg(long, value_name = "WORDS", requires = "target", num_args = 0..=1)]
+    hex: Option<Option<String>>,
+    /// Target of the instructions or of the code object; of an offload bundle, the part for it
     #[arg(long, value_name = "TARGET")]
     target: Option<Target>,
     /// Feature the instructions are read with; may be given twice
@@ -51,11 +53,12 @@ enum Feature {
 /// # Errors
 ///
 /// Wrong usage; those of reading and writing. Bytes that are no instruction are shown as such, and
-/// make the status of `--hex` 1.
+/// make the status of `--hex WORDS` 1.
 pub fn run(args: &Args, out: &mut Output) -> Result<Status> {
     match (&args.file, &args.hex, args.target) {
         (Some(file), ..) => {
             let object = info::read(file, args.target, args.run_as)?;
+            info::expect_target(file, &object, args.target)?;
             match &args.kernel {
                 Some(name) => kernel(&object, object.kernel(name)?, out)?,
                 None => everything(&object, out)?,
@@ -63,14 +66,12 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Status> {
             Ok(Status::Good)
         }
         (None, Some(hex), Some(target)) => {
-            let bytes = parse_hex(&read_hex(hex)?)?;
-            let has = |feature| args.set.contains(&feature);
-            let set = match (has(Feature::Wave64), has(Feature::True16)) {
-                (false, false) => FeatureSet::Default,
-                (true, false) => FeatureSet::Wave64,
-                (false, true) => FeatureSet::True16,
-                (true, true) => FeatureSet::True16Wave64,
+            let set = feature_set_of(&args.set);
+            let Some(words) = hex else {
+                lines(target, set, std::io::stdin().lock(), out)?;
+                return Ok(Status::Good);
             };
+            let bytes = parse_hex(&read_hex(words)?)?;
             let listing = Listing {
                 target,
                 set,
@@ -84,6 +85,51 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Status> {
         }
         _ => Err(UsageError("disasm needs a file, or --target and --hex".to_owned()).into()),
     }
+}
+
+fn feature_set_of(features: &[Feature]) -> FeatureSet {
+    let has = |feature| features.contains(&feature);
+    match (has(Feature::Wave64), has(Feature::True16)) {
+        (false, false) => FeatureSet::Default,
+        (true, false) => FeatureSet::Wave64,
+        (false, true) => FeatureSet::True16,
+        (true, true) => FeatureSet::True16Wave64,
+    }
+}
+
+/// Writes the text of the instruction on each line of `input`, or `invalid`.
+fn lines(target: Target, set: FeatureSet, input: impl Read, out: &mut Output) -> Result<()> {
+    let mut input = BufReader::new(input);
+    let mut line = Vec::new();
+    loop {
+        // A program that waits for the answer to its last line gets it.
+        if input.buffer().is_empty() {
+            out.flush()?;
+        }
+        line.clear();
+        let read = input.read_until(b'\n', &mut line);
+        if read.context("cannot read standard input")? == 0 {
+            return Ok(());
+        }
+        match instruction(target, set, &line) {
+            Some(text) => writeln!(out, "{text}")?,
+            None => writeln!(out, "invalid")?,
+        }
+    }
+}
+
+/// The text of the one instruction whose bytes a line has, blanks around them aside. `None` if the
+/// line is no hexadecimal, the bytes do not decode, or more follow behind the instruction.
+fn instruction(target: Target, set: FeatureSet, line: &[u8]) -> Option<String> {
+    let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
+    let (pairs, odd) = line.trim_ascii().as_chunks::<2>();
+    let bytes: Option<Vec<u8>> = pairs
+        .iter()
+        .map(|&[high, low]| Some(digit(high)? << 4 | digit(low)?))
+        .collect();
+    let bytes = bytes.filter(|_| odd.is_empty())?;
+    let inst = decode(target, set, &bytes).ok()?;
+    (inst.len() == bytes.len()).then(|| inst.text(set))
 }
 
 fn read_hex(text: &str) -> Result<String> {
@@ -304,6 +350,26 @@ impl Listing<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_is_one_instruction() {
+        let text = |line: &str| {
+            instruction(Target::Gfx942, FeatureSet::Default, line.as_bytes()).unwrap_or_default()
+        };
+        assert_eq!(text("8002007e\r\n"), "v_mov_b32_e32 v0, 0");
+        assert_eq!(text(" 8002007E"), "v_mov_b32_e32 v0, 0");
+        for wrong in [
+            "",
+            "8002007",
+            "8002007e00",
+            "8002007e8002007e",
+            "0x8002007e",
+            "ffffffff",
+            "\u{fc}\u{fc}",
+        ] {
+            assert_eq!(text(wrong), "", "{wrong}");
+        }
+    }
 
     #[test]
     fn words_and_bytes() {

@@ -1,9 +1,9 @@
 //! The options that choose the simulated GPU, shared by the commands that run kernels.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use rocjitsu_config::{Config, Gpu, preset, preset_for_target, preset_names};
+use rocjitsu_config::{Config, ConfigError, Gpu, preset, preset_for_target, preset_names};
 use rocjitsu_isa::Target;
 use rocjitsu_lanes::Backend;
 
@@ -59,23 +59,55 @@ fn known(name: &str) -> Result<String, String> {
     }
 }
 
+/// Reads a configuration file and the GPU it describes.
+///
+/// # Errors
+///
+/// A file that cannot be read; wrong content, which is wrong usage. Names the file.
+pub fn read_config(path: &Path) -> Result<(Config, Gpu)> {
+    let config = Config::read(path).map_err(|error| match error {
+        ConfigError::Read { .. } => anyhow::Error::from(error),
+        wrong => UsageError(wrong.to_string()).into(),
+    })?;
+    let gpu = config
+        .resolve()
+        .map_err(|wrong| UsageError(format!("{}: {wrong}", path.display())))?;
+    Ok((config, gpu))
+}
+
 impl GpuArgs {
+    /// The GPU that `--gpu` or `--config` names, if one does, and the threads of the file.
+    fn named(&self) -> Result<Option<(Gpu, Option<u32>)>> {
+        let Some(path) = &self.config else {
+            return Ok(self.gpu.as_deref().and_then(preset).map(|gpu| (gpu, None)));
+        };
+        let (config, gpu) = read_config(path)?;
+        Ok(Some((gpu, config.threads)))
+    }
+
+    /// The target of the GPU that `--gpu` or `--config` names, if one does.
+    ///
+    /// # Errors
+    ///
+    /// A configuration that cannot be used.
+    pub fn target(&self) -> Result<Option<Target>> {
+        match self.named()? {
+            Some((gpu, _)) => Ok(Some(gpu.target.parse()?)),
+            None => Ok(None),
+        }
+    }
+
     /// The GPU for code of a target, and how the host computes.
     ///
     /// # Errors
     ///
     /// A configuration that cannot be used, a GPU that does not run the target.
     pub fn resolve(&self, target: Target) -> Result<Host> {
-        let mut threads = self.threads;
-        let gpu = if let Some(path) = &self.config {
-            let config = Config::read(path)?;
-            threads = threads.or(config.threads);
-            Some(config.resolve()?)
-        } else if let Some(name) = &self.gpu {
-            preset(name)
-        } else {
-            preset_for_target(target.name())
+        let (gpu, configured) = match self.named()? {
+            Some((gpu, threads)) => (Some(gpu), threads),
+            None => (preset_for_target(target.name()), None),
         };
+        let threads = self.threads.or(configured);
         let gpu = gpu.ok_or_else(|| UsageError(format!("{target} is decoded, not executed")))?;
         if gpu.target != target.name() {
             return Err(UsageError(format!(

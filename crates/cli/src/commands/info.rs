@@ -9,6 +9,7 @@ use rocjitsu_isa::Target;
 use serde_json::{Value, json};
 
 use super::Status;
+use crate::cli::UsageError;
 use crate::output::{DIM, HEAD, Output, styled};
 
 /// Arguments of `info`.
@@ -38,6 +39,25 @@ pub fn read(path: &Path, target: Option<Target>, run_as: Option<Target>) -> Resu
     let of = || path.display().to_string();
     let data = unbundle(data, target).with_context(of)?;
     CodeObject::parse(data, &LoadOptions { run_as }).with_context(of)
+}
+
+/// Checks that a code object, read from `path`, is for the target asked for.
+///
+/// # Errors
+///
+/// Code of another target is wrong usage.
+pub fn expect_target(path: &Path, code: &CodeObject, target: Option<Target>) -> Result<()> {
+    match target {
+        Some(target) if code.machine().target(None).ok() != Some(target) => {
+            Err(UsageError(format!(
+                "{} is code for {}, not {target}",
+                path.display(),
+                code.machine().processor
+            ))
+            .into())
+        }
+        _ => Ok(()),
+    }
 }
 
 fn unbundle(data: Vec<u8>, target: Option<Target>) -> Result<Vec<u8>> {

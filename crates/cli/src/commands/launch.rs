@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use anyhow::{Context, Result};
 use rocjitsu_isa::Target;
+use serde_json::json;
 
 use super::report::execute;
 use super::{Status, gpu, info};
@@ -15,17 +16,18 @@ use crate::launch::element::ElementType;
 use crate::launch::from_description::Selection;
 use crate::launch::npy::Array;
 use crate::launch::{Buffer, DYNAMIC_STACK_BYTES, Launch};
-use crate::output::Output;
+use crate::output::{Output, chain, is_broken_pipe};
 
 /// Arguments of `launch`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = GRAMMAR, override_usage = "\
-rocjitsu launch [OPTIONS] DESCRIPTION.json --target TARGET [--check]
+rocjitsu launch [OPTIONS] DESCRIPTION.json {--target TARGET | --gpu GPU | --config FILE} [--check]
        rocjitsu launch [OPTIONS] FILE.hsaco --kernel KERNEL --grid X[,Y[,Z]] --block X[,Y[,Z]] [--arg ARG]...")]
 pub struct Args {
     /// Launch description (JSON) or code object (ELF); which one, the content says
     file: PathBuf,
-    /// The target to run a description on; of an offload bundle, the part to take
+    /// The target to run a description on, by default that of the GPU; of an offload bundle, the
+    /// part to take. gfx1151 runs the code for gfx1100 if a description has none for it
     #[arg(long, value_name = "TARGET")]
     target: Option<Target>,
     /// Compare the outputs with the expected ones; status 1 if any differs
@@ -159,8 +161,25 @@ impl FromStr for Print {
 ///
 /// # Errors
 ///
-/// Wrong usage, damaged files, faults of the execution, those of writing.
+/// Wrong usage, damaged files, faults of the execution, those of writing. With `--json`, all but
+/// wrong usage are reported on standard output as well.
 pub fn run(args: &Args, out: &mut Output) -> Result<Status> {
+    let result = launch(args, out);
+    if let Err(error) = &result
+        && args.json
+        && !error.is::<UsageError>()
+        && !is_broken_pipe(error)
+    {
+        out.json(&json!({
+            "file": args.file.display().to_string(),
+            "ok": false,
+            "error": chain(error),
+        }))?;
+    }
+    result
+}
+
+fn launch(args: &Args, out: &mut Output) -> Result<Status> {
     let launch = &prepare(args)?;
     // Files and prints are checked before the kernel runs, which may take long.
     let mut files = Vec::new();
@@ -245,9 +264,12 @@ fn from_description(args: &Args) -> Result<Launch> {
             args.file.display()
         )));
     }
-    let target = args
-        .target
-        .ok_or_else(|| usage("a description needs --target TARGET"))?;
+    let target = match args.target {
+        Some(target) => target,
+        None => args.gpu.target()?.ok_or_else(|| {
+            usage("a description needs --target TARGET, or --gpu or --config, which imply one")
+        })?,
+    };
     let selection = Selection {
         target,
         run_as: args.run_as,
@@ -262,15 +284,7 @@ fn from_code_object(args: &Args) -> Result<Launch> {
         ));
     }
     let code = info::read(&args.file, args.target, args.run_as)?;
-    if let Some(target) = args.target
-        && code.machine().target(None).ok() != Some(target)
-    {
-        return Err(usage(format!(
-            "{} is code for {}, not {target}",
-            args.file.display(),
-            code.machine().processor
-        )));
-    }
+    info::expect_target(&args.file, &code, args.target)?;
     let kernel = match (&args.kernel, code.kernels()) {
         (Some(name), _) => code.kernel(name)?,
         (None, [only]) => only,
@@ -292,7 +306,7 @@ fn from_code_object(args: &Args) -> Result<Launch> {
     } else {
         0
     };
-    Ok(Launch {
+    let launch = Launch {
         name: args
             .file
             .file_stem()
@@ -310,7 +324,11 @@ fn from_code_object(args: &Args) -> Result<Launch> {
         buffers,
         arguments,
         expected_instructions: None,
-    })
+    };
+    launch
+        .check_geometry()
+        .map_err(|wrong| usage(wrong.to_string()))?;
+    Ok(launch)
 }
 
 /// The buffer that an argument points to.

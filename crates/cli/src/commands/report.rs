@@ -6,13 +6,13 @@ use anyhow::Result;
 use rocjitsu_config::Gpu;
 use rocjitsu_gpu::memory::Memory;
 use rocjitsu_observe::Progress;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::gpu::Host;
 use crate::engine::{self, Engine};
-use crate::launch::Launch;
-use crate::launch::outcome::BufferOutcome;
+use crate::launch::outcome::{BufferOutcome, Verdict};
 use crate::launch::place::Statistics;
+use crate::launch::{Launch, sha256};
 use crate::output::{
     BAD, DIM, GOOD, HEAD, Output, bytes, count, peak_resident_bytes, progress, styled,
 };
@@ -105,11 +105,17 @@ impl Report<'_> {
         } else {
             0.0
         };
-        let verdicts = if check {
-            json!(self.buffers)
-        } else {
-            Value::Null
-        };
+        let mut buffers = Vec::new();
+        for (outcome, content) in self.buffers.iter().zip(&self.contents) {
+            let unchecked = BufferOutcome {
+                name: outcome.name.clone(),
+                verdict: Verdict::Unchecked,
+            };
+            let mut buffer = json!(if check { outcome } else { &unchecked });
+            buffer["bytes"] = json!(content.len());
+            buffer["sha256"] = json!(sha256(content));
+            buffers.push(buffer);
+        }
         out.json(&json!({
             "launch": self.launch.name,
             "kernel": kernel.name,
@@ -118,7 +124,7 @@ impl Report<'_> {
             "grid": self.launch.grid,
             "block": self.launch.block,
             "ok": !check || self.good(),
-            "buffers": verdicts,
+            "buffers": buffers,
             "waves": run.waves,
             "wave_instructions": run.wave_instructions,
             "expected_wave_instructions": self.launch.expected_instructions,

@@ -12,6 +12,7 @@ use super::element::{ElementType, Number};
 use super::generate::{Generator, filled};
 use super::kernarg::{Field, FieldValue, Hidden, Kernarg};
 use super::npy::Array;
+use crate::cli::UsageError;
 
 /// The grammar, for `--help`.
 pub const GRAMMAR: &str = "\
@@ -87,7 +88,7 @@ impl std::str::FromStr for Argument {
             }
             "hex" => hex(rest).map(Argument::Value),
             _ => match ElementType::from_name(head) {
-                Some(element) => scalar(element, rest).map(Argument::Value),
+                Some(element) => scalar(element, parse_number(rest)?).map(Argument::Value),
                 None => file(text),
             },
         }
@@ -109,19 +110,25 @@ pub fn parse_number(text: &str) -> Result<Number, String> {
         // A float's minus zero is not the integer's.
         Some(0) if sign < 0 => Ok(Number::Float(-0.0)),
         Some(value) => Ok(Number::Int(sign * value)),
-        None => text
-            .parse()
-            .map(Number::Float)
-            .map_err(|_| format!("`{text}` is not a number")),
+        None => match text.parse::<f64>() {
+            // The only infinity is the one that is written as such.
+            Ok(value) if value.is_infinite() && text.contains(|c: char| c.is_ascii_digit()) => {
+                Err(format!("`{text}` is larger than any f64"))
+            }
+            Ok(value) => Ok(Number::Float(value)),
+            Err(_) => Err(format!("`{text}` is not a number")),
+        },
     }
 }
 
-fn scalar(element: ElementType, text: &str) -> Result<Vec<u8>, String> {
-    let number = parse_number(text)?;
+fn scalar(element: ElementType, number: Number) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
+    // A finite number that rounds to an infinity or NaN is not what was meant.
+    let kept =
+        |bytes: &[u8]| !number.to_f64().is_finite() || element.decode(bytes).to_f64().is_finite();
     match element.encode(number, &mut bytes) {
-        Some(()) => Ok(bytes),
-        None => Err(format!("{} does not hold {number}", element.name())),
+        Some(()) if kept(&bytes) => Ok(bytes),
+        _ => Err(format!("{} does not hold {number}", element.name())),
     }
 }
 
@@ -189,6 +196,9 @@ fn made(spec: &str, out: Option<PathBuf>) -> Result<Argument, String> {
             "{bytes} bytes are no whole number of {} elements",
             element.name()
         ));
+    }
+    if let Fill::Value(number) = fill {
+        scalar(element, number)?;
     }
     Ok(Argument::Made {
         bytes,
@@ -261,6 +271,14 @@ impl Argument {
                 }
             }
         };
+        if content.is_empty()
+            && let Argument::File { path, .. } = self
+        {
+            return Err(usage(format!(
+                "argument {position}: {} holds no elements, and a buffer has at least one",
+                path.display()
+            )));
+        }
         let name = format!("arg{position}");
         Ok(Some(Buffer {
             name,
@@ -294,7 +312,8 @@ fn content(element: ElementType, elements: usize, fill: Fill) -> Result<Vec<u8>>
 ///
 /// # Errors
 ///
-/// A number or size of arguments that is not the kernel's, with the list of its parameters.
+/// A number or size of arguments that is not the kernel's (wrong usage, with the list of its
+/// parameters); a file that cannot be read or holds nothing.
 pub fn bind(
     kernel: &Kernel,
     arguments: &[Argument],
@@ -320,6 +339,10 @@ pub fn bind(
     };
     kernarg.check()?;
     Ok((buffers, indices, kernarg))
+}
+
+fn usage(text: String) -> anyhow::Error {
+    UsageError(text).into()
 }
 
 /// The kernel's explicit parameters in words.
@@ -358,27 +381,29 @@ fn by_metadata(kernel: &Kernel, values: Vec<FieldValue>) -> Result<Kernarg> {
         .args
         .iter()
         .partition(|a| a.value_kind.starts_with("hidden_"));
-    ensure!(
-        explicit.len() == values.len(),
-        "{} takes {} arguments, but {} are given:\n{}",
-        kernel.name,
-        explicit.len(),
-        values.len(),
-        parameters(kernel)
-    );
+    if explicit.len() != values.len() {
+        return Err(usage(format!(
+            "{} takes {} arguments, but {} are given:\n{}",
+            kernel.name,
+            explicit.len(),
+            values.len(),
+            parameters(kernel)
+        )));
+    }
     let mut fields = Vec::new();
     for (position, (parameter, value)) in explicit.iter().zip(values).enumerate() {
         let size = match &value {
             FieldValue::Bytes(bytes) => bytes.len(),
             _ => 8,
         };
-        ensure!(
-            size == parameter.size as usize,
-            "argument {position} has {size} bytes, but {} takes {}:\n{}",
-            kernel.name,
-            parameter.size,
-            parameters(kernel)
-        );
+        if size != parameter.size as usize {
+            return Err(usage(format!(
+                "argument {position} has {size} bytes, but {} takes {}:\n{}",
+                kernel.name,
+                parameter.size,
+                parameters(kernel)
+            )));
+        }
         fields.push(Field {
             offset: parameter.offset as usize,
             size,
@@ -505,6 +530,16 @@ mod tests {
     fn refusals_say_what_is_wrong() {
         assert_eq!(refuse("i8:200"), "i8 does not hold 200");
         assert_eq!(refuse("i32:x"), "`x` is not a number");
+        assert!(refuse("f32:1e999").contains("larger than any f64"));
+        assert_eq!(refuse("f32:1e39"), "f32 does not hold 1e39");
+        assert_eq!(refuse("f16:-70000"), "f16 does not hold -70000");
+        assert_eq!(refuse("f8e4m3fn:500"), "f8e4m3fn does not hold 500");
+        assert!(refuse("buf:8:f32:fill=1e999").contains("larger than any f64"));
+        assert_eq!(refuse("buf:8:fill=256"), "u8 does not hold 256");
+        assert_eq!(
+            parse("f32:-inf"),
+            Argument::Value(f32::NEG_INFINITY.to_le_bytes().to_vec())
+        );
         assert!(refuse("i32:1.5").contains("does not hold"));
         assert!(refuse("hex:123").contains("even number"));
         assert!(refuse("buf:0").contains("not a size"));

@@ -234,13 +234,8 @@ impl Description {
     pub fn target(&self, name: &str) -> Result<&TargetDescription> {
         self.targets.get(name).with_context(|| {
             let names: Vec<&str> = self.targets.keys().map(String::as_str).collect();
-            let hint = if name == "gfx1151" && names.contains(&"gfx1100") {
-                "; gfx1151 runs the code for gfx1100: --target gfx1100 --run-as gfx1151"
-            } else {
-                ""
-            };
             format!(
-                "{} has no code for {name}, only for {}{hint}",
+                "{} has no code for {name}, only for {}",
                 self.name,
                 names.join(", ")
             )

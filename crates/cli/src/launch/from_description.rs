@@ -23,6 +23,32 @@ pub struct Selection {
     pub run_as: Option<Target>,
 }
 
+impl Selection {
+    /// Code for `target`, run as that.
+    pub fn of(target: Target) -> Self {
+        Selection {
+            target,
+            run_as: None,
+        }
+    }
+
+    /// The same, but with the code for gfx1100 where gfx1151 is asked for and the description has
+    /// no code for it: gfx1151 executes that code.
+    fn among(self, description: &Description) -> Self {
+        let has = |target: Target| description.targets.contains_key(target.name());
+        let gfx1151 = self.target == Target::Gfx1151
+            && self.run_as.is_none_or(|target| target == Target::Gfx1151);
+        if gfx1151 && !has(Target::Gfx1151) && has(Target::Gfx1100) {
+            Selection {
+                target: Target::Gfx1100,
+                run_as: Some(Target::Gfx1151),
+            }
+        } else {
+            self
+        }
+    }
+}
+
 impl Launch {
     /// Reads everything a description names for one target.
     ///
@@ -45,7 +71,8 @@ impl Launch {
         selection: Selection,
         read: &dyn Fn(&Path) -> Result<Vec<u8>>,
     ) -> Result<Self> {
-        let target = description.target(&selection.target.to_string())?;
+        let selection = selection.among(description);
+        let target = description.target(selection.target.name())?;
         let data = read(&target.file)?;
         if let Some(expected) = &target.sha256 {
             let found = sha256(&data);

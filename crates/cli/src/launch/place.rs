@@ -143,7 +143,12 @@ impl Launch {
         std::array::from_fn(|axis| u64::from(self.grid[axis]) * u64::from(self.block[axis]))
     }
 
-    fn check_geometry(&self) -> Result<()> {
+    /// Checks grid, block and cluster against what a packet expresses and the kernel allows.
+    ///
+    /// # Errors
+    ///
+    /// Names the dimension and the limit.
+    pub fn check_geometry(&self) -> Result<()> {
         for (axis, name) in ["x", "y", "z"].iter().enumerate() {
             let (grid, block, cluster) = (self.grid[axis], self.block[axis], self.cluster[axis]);
             ensure!(
