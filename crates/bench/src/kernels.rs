@@ -20,7 +20,6 @@ fn time(
     path: &Path,
     target: Target,
     backend: Backend,
-    eager: bool,
     repeat: u32,
 ) -> Result<Statistics> {
     let launch = Launch::from_description(
