@@ -16,12 +16,7 @@ use rocjitsu_observe::Silent;
 use crate::native;
 
 /// One kernel, timed: the fastest of `repeat` runs on one thread.
-fn time(
-    path: &Path,
-    target: Target,
-    backend: Backend,
-    repeat: u32,
-) -> Result<Statistics> {
+fn time(path: &Path, target: Target, backend: Backend, repeat: u32) -> Result<Statistics> {
     let launch = Launch::from_description(
         path,
         Selection {
