@@ -2,6 +2,7 @@
 //! `cargo run --release -p rocjitsu-bench -- help` lists the sections.
 
 mod kernels;
+mod loads;
 mod native;
 mod processes;
 
@@ -26,6 +27,7 @@ fn main() -> Result<()> {
     let wanted = |name: &str| args.sections.is_empty() || args.sections.iter().any(|s| s == name);
     if wanted("loops") {
         kernels::loops(&args.data, args.repeat)?;
+        loads::contiguous(args.repeat)?;
     }
     if wanted("registers") {
         processes::registers(&args.data, args.repeat)?;
