@@ -14,6 +14,8 @@ use crate::wave::{Cx, Wave};
 
 /// Most registers that an operand takes: 32x32 results of 64 lanes, or K = 128 in bytes of 32 lanes.
 const ROWS: usize = 32;
+/// Most registers that A or B takes: 512 bits a lane (K = 128 in bytes, 32 lanes).
+const INPUTS: usize = 16;
 
 /// What a matrix instruction needs beyond its record.
 pub struct Details {
@@ -111,11 +113,21 @@ pub fn lower(inst: &Inst, pc: u64, lowering: &mut Lowering) -> Option<Record> {
     Some(record)
 }
 
-/// The rows of an operand that begins at register `first`.
-fn rows<'w>(wave: &'w Wave, first: u32, count: usize, rows: &mut [&'w [u32]; ROWS]) {
-    for (i, row) in rows.iter_mut().enumerate().take(count) {
+/// Registers of an operand: slices of lanes.
+type Rows<'w, const N: usize> = [&'w [u32]; N];
+
+/// Fills `found` with the rows of an operand that begins at register `first`, and returns those.
+fn rows<'w, 'r, const N: usize>(
+    wave: &'w Wave,
+    first: u32,
+    count: usize,
+    found: &'r mut Rows<'w, N>,
+) -> &'r [&'w [u32]] {
+    let found = &mut found[..count.min(N)];
+    for (i, row) in found.iter_mut().enumerate() {
         *row = wave.v.read(first + i as u32);
     }
+    found
 }
 
 fn run(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
@@ -138,33 +150,39 @@ fn run(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
         // A prefix that only loads scale factors is decoded together with its instruction.
         return Flow::Next;
     };
-    let empty: [&[u32]; ROWS] = [&[]; ROWS];
-    let (mut rows_a, mut rows_b, mut rows_c, mut rows_i) = (empty, empty, empty, empty);
-    let (mut rows_sa, mut rows_sb) = (empty, empty);
+    let (mut rows_a, mut rows_b): (Rows<'_, INPUTS>, Rows<'_, INPUTS>) =
+        ([&[]; INPUTS], [&[]; INPUTS]);
+    let mut rows_c: Rows<'_, ROWS>;
+    let (mut rows_i, mut rows_sa, mut rows_sb): (Rows<'_, 2>, Rows<'_, 2>, Rows<'_, 2>) =
+        ([&[]; 2], [&[]; 2], [&[]; 2]);
     let shared = details.scale.map(|operand| cx.get32(operand));
     let wave = &*cx.wave;
-    rows(wave, first_a, a.min(ROWS), &mut rows_a);
-    rows(wave, first_b, b.min(ROWS), &mut rows_b);
+    let lanes = wave.lanes as usize;
     let c_operand = match record.src[2] {
+        Operand::Vector(r) if u32::from(r) == dst && c == d => {
+            for (i, row) in cx.unit.matrix[..d.min(ROWS)].iter_mut().enumerate() {
+                row[..lanes].copy_from_slice(wave.v.read(dst + i as u32));
+            }
+            COperand::InPlace
+        }
         Operand::Vector(r) => {
-            rows(wave, u32::from(r), c.min(ROWS), &mut rows_c);
-            COperand::Rows(&rows_c[..c.min(ROWS)])
+            rows_c = [&[]; ROWS];
+            COperand::Rows(rows(wave, u32::from(r), c, &mut rows_c))
         }
         Operand::Const(k) => COperand::Constant(k),
         _ => COperand::Constant(0),
     };
-    if let Operand::Vector(r) = details.index {
-        rows(wave, u32::from(r), index.min(ROWS), &mut rows_i);
-    }
-    let scale_a = scale_operand(wave, details.scale[0], shared[0], scale, &mut rows_sa);
-    let scale_b = scale_operand(wave, details.scale[1], shared[1], scale, &mut rows_sb);
+    let index = match details.index {
+        Operand::Vector(r) => rows(wave, u32::from(r), index, &mut rows_i),
+        _ => &[],
+    };
     let operands = Operands {
-        a: &rows_a[..a.min(ROWS)],
-        b: &rows_b[..b.min(ROWS)],
+        a: rows(wave, first_a, a, &mut rows_a),
+        b: rows(wave, first_b, b, &mut rows_b),
         c: c_operand,
-        index: &rows_i[..index.min(ROWS)],
-        scale_a,
-        scale_b,
+        index,
+        scale_a: scale_operand(wave, details.scale[0], shared[0], scale, &mut rows_sa),
+        scale_b: scale_operand(wave, details.scale[1], shared[1], scale, &mut rows_sb),
     };
     let results = &mut cx.unit.matrix[..d.min(ROWS)];
     if let Err(error) = details
@@ -178,7 +196,6 @@ fn run(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
             },
         );
     }
-    let lanes = cx.wave.lanes as usize;
     for (i, result) in cx.unit.matrix[..d.min(ROWS)].iter().enumerate() {
         cx.wave
             .v
@@ -194,14 +211,11 @@ fn scale_operand<'r>(
     operand: Operand,
     shared: u32,
     count: usize,
-    found: &'r mut [&'r [u32]; ROWS],
+    found: &'r mut Rows<'r, 2>,
 ) -> ScaleOperand<'r> {
     match operand {
         Operand::None => ScaleOperand::One,
-        Operand::Vector(r) => {
-            rows(wave, u32::from(r), count.min(ROWS), found);
-            ScaleOperand::Rows(&found[..count.min(ROWS)])
-        }
+        Operand::Vector(r) => ScaleOperand::Rows(rows(wave, u32::from(r), count, found)),
         // An inline float constant stands for its exponent.
         Operand::Const(k) if k > 64 && k <= u64::from(u32::MAX) => {
             ScaleOperand::Constant((k >> 23) as u8)
