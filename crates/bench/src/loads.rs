@@ -14,7 +14,7 @@ const TURNS: u32 = 200_000;
 /// Loads in a turn.
 const LOADS: usize = 16;
 
-/// The machine code (gfx942): v1 = 4 * lane; then the loop over s[0:1] + v1.
+/// The machine code (gfx942): `v1 = 4 * lane`, then the loop over `s[0:1] + v1`.
 fn code() -> Vec<u32> {
     let mut code = vec![
         0xd28c_0001,
