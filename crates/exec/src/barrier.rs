@@ -133,7 +133,6 @@ mod tests {
             barriers,
             live: waves,
             linear: 0,
-            gds: Vec::new(),
         }
     }
 

@@ -15,8 +15,6 @@ use crate::record::{Class, Record};
 
 /// The longest block, in instructions.
 const BLOCK_LIMIT: usize = 256;
-/// Bytes of a page of code that is watched for changes.
-const PAGE: u64 = 4096;
 /// The longest instruction in bytes: VOP3PX with a literal does not exist, MIMG with NSA is shorter.
 const LONGEST: usize = 24;
 
@@ -42,8 +40,8 @@ pub struct CodeCache {
     target: Target,
     backend: Backend,
     blocks: RwLock<HashMap<Key, Arc<Block>>>,
-    /// Bytes of the pages that blocks were made from.
-    pages: Mutex<HashMap<u64, Box<[u8]>>>,
+    /// Bytes that blocks were made from, by address.
+    watched: Mutex<HashMap<u64, Box<[u8]>>>,
     epoch: AtomicU64,
 }
 
@@ -54,7 +52,7 @@ impl CodeCache {
             target,
             backend,
             blocks: RwLock::default(),
-            pages: Mutex::default(),
+            watched: Mutex::default(),
             epoch: AtomicU64::new(0),
         }
     }
@@ -65,15 +63,18 @@ impl CodeCache {
             .write()
             .unwrap_or_else(|e| e.into_inner())
             .clear();
-        self.pages.lock().unwrap_or_else(|e| e.into_inner()).clear();
+        self.watched
+            .lock()
+            .unwrap_or_else(|e| e.into_inner())
+            .clear();
         self.epoch.fetch_add(1, Ordering::Release);
     }
 
     /// Drops all decoded code if bytes it was made from have changed. Called before a dispatch.
     pub fn revalidate(&self, memory: &mut MemoryPort<'_>) {
         let stale = {
-            let pages = self.pages.lock().unwrap_or_else(|e| e.into_inner());
-            pages.iter().any(|(&at, bytes)| {
+            let watched = self.watched.lock().unwrap_or_else(|e| e.into_inner());
+            watched.iter().any(|(&at, bytes)| {
                 read_bytes(memory, at, bytes.len()).as_deref() != Some(&**bytes)
             })
         };
@@ -97,26 +98,15 @@ impl CodeCache {
         Ok(blocks.entry(key).or_insert(block).clone())
     }
 
+    /// Remembers the bytes of a block, the longest of those that begin at `start`.
     fn watch(&self, start: u64, end: u64, memory: &mut MemoryPort<'_>) {
-        let mut pages = self.pages.lock().unwrap_or_else(|e| e.into_inner());
-        let mut at = start & !(PAGE - 1);
-        while at < end {
-            if let std::collections::hash_map::Entry::Vacant(slot) = pages.entry(at) {
-                // The first and last page of an allocation may be only partly there: watch what is.
-                let from = if read_bytes(memory, at, 1).is_some() {
-                    at
-                } else {
-                    start
-                };
-                let bytes = read_bytes(memory, from, (at + PAGE - from) as usize)
-                    .or_else(|| read_bytes(memory, from, (end.min(at + PAGE) - from) as usize));
-                if let (Some(bytes), true) = (bytes, from == at) {
-                    slot.insert(bytes.into());
-                } else if let Some(bytes) = read_bytes(memory, start, (end - start) as usize) {
-                    pages.entry(start).or_insert(bytes.into());
-                }
-            }
-            at += PAGE;
+        let Some(bytes) = read_bytes(memory, start, (end - start) as usize) else {
+            return;
+        };
+        let mut watched = self.watched.lock().unwrap_or_else(|e| e.into_inner());
+        let known = watched.entry(start).or_default();
+        if known.len() < bytes.len() {
+            *known = bytes.into();
         }
     }
 

@@ -217,8 +217,6 @@ pub struct Group {
     pub live: u32,
     /// Index of the workgroup in dispatch order; also its place for XCC_ID and HW_ID.
     pub linear: u64,
-    /// Global data share words of GWS semaphores are not modelled; this holds the ordered-append counters.
-    pub gds: Vec<u32>,
 }
 
 /// What one worker thread keeps between instructions and waves.

@@ -626,6 +626,15 @@ fn check(file: &str, target: Target) -> usize {
         "{target}: {} forms with wrong results",
         wrong.len()
     );
+    assert!(
+        skipped.is_empty(),
+        "{target}: without semantics: {skipped:?}"
+    );
+    let least = 3000 * Backend::supported().count();
+    assert!(
+        passed > least,
+        "{target}: only {passed} cases, {least} expected at least"
+    );
     passed
 }
 
@@ -780,6 +789,14 @@ fn results_of_chips() {
             "{target}: {} programs with wrong results",
             wrong.len()
         );
-        assert!(passed > 0);
+        assert!(
+            skipped.is_empty(),
+            "{target}: without semantics: {skipped:?}"
+        );
+        let least = 600 * Backend::supported().count();
+        assert!(
+            passed > least,
+            "{target}: only {passed} runs, {least} expected at least"
+        );
     }
 }

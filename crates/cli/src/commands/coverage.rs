@@ -72,16 +72,15 @@ struct Coverage {
 
 /// Whether an operation only serves graphics: images, exports, interpolation, parameters, screen partitions.
 fn is_graphics(operation: &str) -> bool {
-    const STARTS: [&str; 7] = [
+    const STARTS: [&str; 6] = [
         "image_",
         "exp",
-        "export",
         "v_interp_",
         "lds_param_load",
         "lds_direct_load",
         "v_screen_partition",
     ];
-    STARTS.iter().any(|start| operation.starts_with(start)) && !operation.starts_with("v_exp")
+    STARTS.iter().any(|start| operation.starts_with(start))
 }
 
 impl Tally {

@@ -102,7 +102,6 @@ impl<'a> Bench<'a> {
             barriers: [Barrier::default(); 32],
             live: 1,
             linear: 0,
-            gds: Vec::new(),
         };
         group.barriers[0].members = 1;
         let unit = Unit::new(MemoryPort::new(memory), backend, target);

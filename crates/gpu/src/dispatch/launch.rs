@@ -53,7 +53,6 @@ impl Resident {
                 barriers: [Barrier::default(); 32],
                 live: 0,
                 linear: 0,
-                gds: Vec::new(),
             },
             waves: Vec::new(),
             scratch: 0,
