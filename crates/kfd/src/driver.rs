@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::Path;
 use std::sync::Arc;
 
-use rocjitsu_config::Machine;
+use rocjitsu_config::{Identity, Machine};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
@@ -13,11 +13,11 @@ use crate::abi::Request;
 use crate::context::Context;
 use crate::descriptors::{Descriptors, Object};
 use crate::drm::{DrmCall, RenderFile};
-use crate::file::{self, Identity};
+use crate::file;
 use crate::process::ForkMark;
 use crate::report::{Recorder, Report};
 use crate::table::{self, Call, Run};
-use crate::topology::{GpuIdentity, Stat, Tree};
+use crate::topology::{Lookup, Stat, Tree};
 use crate::user::User;
 
 /// Largest argument an ioctl request can name, 14 bits.
@@ -36,10 +36,10 @@ pub enum Error {
 /// A GPU that the driver simulates.
 #[derive(Debug)]
 pub(crate) struct Gpu {
-    pub(crate) identity: GpuIdentity,
+    pub(crate) identity: Identity,
     /// The file that its render nodes are views of.
     pub(crate) file: OwnedFd,
-    pub(crate) file_identity: Identity,
+    pub(crate) file_identity: file::Identity,
 }
 
 /// The simulated driver. One per process; every method may be called from any thread.
@@ -50,7 +50,7 @@ pub struct Driver {
     gpus: Vec<Gpu>,
     /// The file that open `/dev/kfd`s are views of.
     kfd: OwnedFd,
-    kfd_identity: Identity,
+    kfd_identity: file::Identity,
     descriptors: Descriptors,
     user: User,
     recorder: Recorder,
@@ -69,7 +69,7 @@ impl Driver {
         }
         let tree = Tree::new(&machine);
         let mut gpus = Vec::new();
-        for &identity in tree.gpus() {
+        for identity in machine.gpus.iter().map(|gpu| gpu.identity.clone()) {
             let file = sparse("rocjitsu-gpu").map_err(host("memory file of a GPU"))?;
             let file_identity = file::identity(file.as_fd()).map_err(host("memory file"))?;
             gpus.push(Gpu {
@@ -161,7 +161,7 @@ impl Driver {
         self.register(fd, gpu.file_identity, Object::Render(file))
     }
 
-    fn register(&self, fd: OwnedFd, identity: Identity, object: Object) -> Result<OwnedFd, Errno> {
+    fn register(&self, fd: OwnedFd, identity: file::Identity, object: Object) -> Result<OwnedFd, Errno> {
         if self.descriptors.insert(fd.as_raw_fd(), identity, object) {
             Ok(fd)
         } else {
@@ -324,7 +324,10 @@ impl Driver {
             None => "/dev/kfd".to_owned(),
             Some(minor) => format!("/dev/dri/renderD{minor}"),
         };
-        self.tree.stat(Path::new(&path))
+        match self.tree.lookup(Path::new(&path), true) {
+            Lookup::Found { node, .. } => Some(node.stat()),
+            _ => None,
+        }
     }
 
     /// The program's own memory in `[start, start + bytes)` is about to go away or to change
@@ -337,7 +340,7 @@ impl Driver {
     }
 
     /// Which device a file is: `Some(None)` for `/dev/kfd`, the render minor for a GPU.
-    fn kind_of(&self, identity: Identity) -> Option<Option<u32>> {
+    fn kind_of(&self, identity: file::Identity) -> Option<Option<u32>> {
         if identity == self.kfd_identity {
             return Some(None);
         }

@@ -1,5 +1,6 @@
 //! The machine that the environment describes.
 
+use rocjitsu_config::{Cpu, Machine, Options, PartitionMode, preset};
 use rocjitsu_kfd::Driver;
 
 /// Makes the driver of the machine that `ROCJITSU_CONFIG` and its companions describe.
@@ -9,6 +10,9 @@ use rocjitsu_kfd::Driver;
 /// The text says which variable or file is wrong.
 pub fn driver() -> Result<Driver, String> {
     let name = std::env::var("ROCJITSU_CONFIG").unwrap_or_else(|_| "mi300x".to_owned());
-    let gpu = rocjitsu_config::preset(&name).ok_or_else(|| format!("no GPU `{name}`"))?;
-    Driver::new(rocjitsu_config::Machine::new(vec![gpu])).map_err(|error| error.to_string())
+    let gpu = preset(&name).ok_or_else(|| format!("ROCJITSU_CONFIG: no GPU `{name}`"))?;
+    let count = std::env::var("ROCJITSU_NUM_GPUS").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
+    let cards = vec![(gpu, PartitionMode::Spx); count];
+    let machine = Machine::new(cards, Cpu::host(), Options::default()).map_err(|error| error.to_string())?;
+    Driver::new(machine).map_err(|error| error.to_string())
 }

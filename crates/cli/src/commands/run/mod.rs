@@ -1,5 +1,6 @@
 //! `rocjitsu run`: runs an unmodified program with simulated GPUs, by loading the driver into it.
 
+#[allow(unsafe_code, reason = "signal masks are set by the C library's calls")]
 mod child;
 mod html;
 mod library;

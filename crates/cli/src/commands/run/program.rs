@@ -116,8 +116,7 @@ pub fn check(path: &Path) -> Result<()> {
 
 /// Whether running the file changes the user or group.
 fn gains_rights(data: &std::fs::Metadata) -> bool {
-    // SAFETY: the calls have no requirements.
-    let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
+    let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     let set_user = data.mode() & libc::S_ISUID != 0 && data.uid() != user;
     let set_group = data.mode() & libc::S_ISGID != 0 && data.gid() != group;
     set_user || set_group
