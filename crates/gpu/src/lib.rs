@@ -3,3 +3,5 @@
 pub mod code_object;
 pub mod dispatch;
 pub mod memory;
+mod pool;
+pub mod queue;

@@ -1,7 +1,9 @@
 //! Workgroup clusters of gfx1250: their barrier, and what a dispatch with them asks for.
 
 use rocjitsu_gpu::code_object::KernelDescriptor;
-use rocjitsu_gpu::dispatch::{Device, Dispatch, DispatchError, Limits, Options, Statistics};
+use rocjitsu_gpu::dispatch::{
+    Device, Dispatch, DispatchError, Limits, Options, Origin, Statistics,
+};
 use rocjitsu_gpu::memory::{Memory, Request};
 use rocjitsu_isa::Target;
 use rocjitsu_lanes::Backend;
@@ -39,6 +41,7 @@ fn run(
         packet: 0,
         queue: 0,
         id: 0,
+        origin: Origin::default(),
     };
     let limits = Limits {
         compute_units: 4,
@@ -50,6 +53,7 @@ fn run(
     let options = Options {
         threads: 2,
         eager_registers: false,
+        ..Options::default()
     };
     let done = device.dispatch(&dispatch, options, &rocjitsu_observe::Silent);
     let mut out = [0; 32];
