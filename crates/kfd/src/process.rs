@@ -23,7 +23,7 @@ pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 pub(crate) fn version(call: &Call<'_>, args: &mut GetVersion) -> Handled {
     args.major_version = 1;
-    args.minor_version = call.driver.machine().kfd_minor;
+    args.minor_version = call.driver.machine().options.kfd_version.minor();
     Ok(())
 }
 

@@ -1,22 +1,18 @@
-//! The virtual files and directories that describe the machine: sysfs topology, DRM devices,
-//! the module's state, and the device nodes.
+//! The files that a program sees: the driver's topology, DRM devices and device nodes.
+//! They are generated from the machine, so that all counts and links agree with what is there.
 
-use std::path::Path;
+mod bus;
+mod caches;
+mod device;
+mod links;
+mod nodes;
+#[cfg(test)]
+mod tests;
+mod tree;
 
 use rocjitsu_config::Machine;
 
-/// What `stat` says of a virtual file or device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stat {
-    /// File type and permissions (`st_mode`).
-    pub mode: u32,
-    /// Major and minor number of a device.
-    pub device: (u32, u32),
-    /// Size in bytes.
-    pub bytes: u64,
-    /// Number of the file, unique in the tree.
-    pub inode: u64,
-}
+pub use tree::{Content, Entry, Kind, Lookup, Node, Stat, Tree};
 
 /// How the driver names a GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,32 +25,34 @@ pub struct GpuIdentity {
     pub render_minor: u32,
 }
 
-/// The tree of virtual files.
-#[derive(Debug)]
-pub struct Tree {
-    gpus: Vec<GpuIdentity>,
-}
+/// Major number of DRM's device nodes.
+pub const DRM_MAJOR: u32 = 226;
+/// Major number of `/dev/kfd`. The real one is handed out at run time; programs do not ask.
+pub const KFD_MAJOR: u32 = 236;
 
 impl Tree {
-    /// The tree that describes `machine`.
-    pub fn new(machine: &Machine) -> Tree {
-        let gpus = (0..machine.gpus.len() as u32)
-            .map(|i| GpuIdentity {
-                gpu_id: 0x4000 + i * 0x101,
-                node: i + 1,
-                render_minor: 128 + i,
+    /// The files for a machine.
+    pub fn new(machine: &Machine) -> Self {
+        let mut tree = Tree::empty();
+        let gpus = (1..).zip(&machine.gpus);
+        tree.set_gpus(
+            gpus.map(|(node, gpu)| GpuIdentity {
+                gpu_id: gpu.identity.gpu_id,
+                node,
+                render_minor: gpu.identity.render_minor,
             })
-            .collect();
-        Tree { gpus }
+            .collect(),
+        );
+        nodes::add(&mut tree, machine);
+        bus::add(&mut tree, machine);
+        tree
     }
+}
 
-    /// The GPUs, in the order of the configuration.
-    pub fn gpus(&self) -> &[GpuIdentity] {
-        &self.gpus
-    }
-
-    /// What `stat` says of a path; `None` if it is not one of ours.
-    pub fn stat(&self, _path: &Path) -> Option<Stat> {
-        None
-    }
+/// Lines `key value`, as the driver's property files have them.
+fn properties(lines: &[(&str, u64)]) -> String {
+    lines
+        .iter()
+        .map(|(key, value)| format!("{key} {value}\n"))
+        .collect()
 }
