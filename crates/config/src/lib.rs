@@ -4,7 +4,9 @@
 #![forbid(unsafe_code)]
 
 mod file;
+mod machine;
 mod presets;
 
 pub use file::{Config, ConfigError, Overrides};
+pub use machine::Machine;
 pub use presets::{Gpu, PRESETS, preset, preset_for_target, preset_names};

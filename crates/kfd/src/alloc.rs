@@ -1,0 +1,30 @@
+//! Allocations: ALLOC_MEMORY_OF_GPU, FREE, MAP, UNMAP, AVAILABLE_MEMORY.
+
+use rustix::io::Errno;
+
+use crate::abi::{AllocMemoryOfGpu, FreeMemoryOfGpu, GetAvailableMemory, MapMemory};
+use crate::table::{Call, Handled};
+
+/// The allocations of one context, by handle.
+#[derive(Debug, Default)]
+pub(crate) struct Allocations {}
+
+pub(crate) fn alloc(_call: &Call<'_>, _args: &mut AllocMemoryOfGpu) -> Handled {
+    Err(Errno::NOSYS)
+}
+
+pub(crate) fn free(_call: &Call<'_>, _args: &mut FreeMemoryOfGpu) -> Handled {
+    Err(Errno::NOSYS)
+}
+
+pub(crate) fn map(_call: &Call<'_>, _args: &mut MapMemory) -> Handled {
+    Err(Errno::NOSYS)
+}
+
+pub(crate) fn unmap(_call: &Call<'_>, _args: &mut MapMemory) -> Handled {
+    Err(Errno::NOSYS)
+}
+
+pub(crate) fn available(_call: &Call<'_>, _args: &mut GetAvailableMemory) -> Handled {
+    Err(Errno::NOSYS)
+}
