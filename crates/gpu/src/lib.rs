@@ -2,4 +2,5 @@
 
 pub mod code_object;
 pub mod dispatch;
+pub mod lock;
 pub mod memory;

@@ -5,8 +5,8 @@ mod launch;
 mod scratch;
 mod worker;
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use rocjitsu_exec::code::CodeCache;
@@ -25,11 +25,11 @@ use crate::memory::Memory;
 const MAX_WAVE_SCRATCH: u64 = 8_387_584;
 
 /// A simulated GPU: its memory and the code it has decoded.
-pub struct Device<'m> {
+pub struct Device {
     target: Target,
     backend: Backend,
     limits: Limits,
-    memory: &'m Memory,
+    memory: Arc<Memory>,
     code: CodeCache,
 }
 
@@ -170,7 +170,7 @@ pub enum DispatchError {
 
 /// What the workers of one dispatch share.
 struct Shared<'a> {
-    device: &'a Device<'a>,
+    device: &'a Device,
     dispatch: &'a Dispatch,
     options: Options,
     /// Workgroups in x, y, z, partial ones included.
@@ -188,7 +188,7 @@ struct Shared<'a> {
     observer: &'a dyn Observer,
 }
 
-impl<'m> Device<'m> {
+impl Device {
     /// A device of `target` with `memory`, whose lanes are computed by `backend`.
     ///
     /// # Errors
@@ -197,8 +197,8 @@ impl<'m> Device<'m> {
         target: Target,
         backend: Backend,
         limits: Limits,
-        memory: &'m Memory,
-    ) -> Result<Device<'m>, String> {
+        memory: Arc<Memory>,
+    ) -> Result<Device, String> {
         if !backend.is_supported() {
             return Err(format!(
                 "this host cannot run the lane back end `{backend}`"
@@ -214,8 +214,8 @@ impl<'m> Device<'m> {
     }
 
     /// The memory.
-    pub fn memory(&self) -> &'m Memory {
-        self.memory
+    pub fn memory(&self) -> &Arc<Memory> {
+        &self.memory
     }
 
     /// The target.
@@ -241,7 +241,7 @@ impl<'m> Device<'m> {
     ) -> Result<Statistics, DispatchError> {
         self.check(dispatch)?;
         let _in_use = self.memory.in_use();
-        self.code.revalidate(&mut MemoryPort::new(self.memory));
+        self.code.revalidate(&mut MemoryPort::new(&*self.memory));
         let groups = groups_of(dispatch);
         let total = groups.iter().product::<u64>();
         let waves_per_group = launch::waves_of(dispatch.workgroup, dispatch.descriptor.wave_size);
@@ -255,7 +255,7 @@ impl<'m> Device<'m> {
             resident_limit: self.resident_limit(dispatch, waves_per_group),
             failed: AtomicBool::new(false),
             failure: Mutex::new(None),
-            scratch: scratch::Scratch::new(self.memory, dispatch, waves_per_group),
+            scratch: scratch::Scratch::new(&self.memory, dispatch, waves_per_group),
             finished: AtomicU64::new(0),
             observer,
         };

@@ -68,7 +68,7 @@ struct Worker<'s, 'a> {
 /// Runs workgroups until none is left or the dispatch has failed.
 pub fn run(shared: &Shared<'_>) -> Part {
     let device = shared.device;
-    let memory = MemoryPort::new(device.memory);
+    let memory = MemoryPort::new(&*device.memory);
     let mut worker = Worker {
         shared,
         unit: Unit::new(memory, device.backend, device.target),
