@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::presets::{Gpu, preset, preset_names};
+use crate::gpu::Gpu;
+use crate::presets::{preset, preset_names};
 
 /// Why a configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -29,6 +30,15 @@ pub enum ConfigError {
         value: u64,
         range: &'static str,
     },
+    #[error("partition: {gpu} with {xccs} XCCs cannot be divided as {mode}: its modes are {known}")]
+    Partition {
+        gpu: String,
+        mode: &'static str,
+        xccs: u32,
+        known: String,
+    },
+    #[error("gpus: more than {most} GPU nodes; a machine has no more render nodes")]
+    TooMany { most: u32 },
 }
 
 /// The file, as JSON.

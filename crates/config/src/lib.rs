@@ -3,8 +3,17 @@
 
 #![forbid(unsafe_code)]
 
+mod cpu;
 mod file;
+mod gpu;
+mod machine;
 mod presets;
 
+pub use cpu::{Cpu, CpuCache};
 pub use file::{Config, ConfigError, Overrides};
-pub use presets::{Gpu, PRESETS, preset, preset_for_target, preset_names};
+pub use gpu::{
+    Cache, CacheKind, CacheScope, Firmware, GC_HWID, Gpu, Identity, IpBlock, MemoryInterface,
+    MemoryKind, NBIF_HWID, Partition, PartitionMode, SDMA0_HWID, Sdma,
+};
+pub use machine::{KfdVersion, MOST_NODES, Machine, Options};
+pub use presets::{PRESETS, preset, preset_for_target, preset_names};

@@ -1,5 +1,7 @@
 //! Workgroup clusters of gfx1250: their barrier, and what a dispatch with them asks for.
 
+use std::sync::Arc;
+
 use rocjitsu_gpu::code_object::KernelDescriptor;
 use rocjitsu_gpu::dispatch::{
     Device, Dispatch, DispatchError, Limits, Options, Origin, Statistics,
@@ -19,7 +21,7 @@ fn run(
     workgroups: u32,
     cluster: u32,
 ) -> (Result<Statistics, DispatchError>, [u32; 8]) {
-    let memory = Memory::new(1 << 24);
+    let memory = Arc::new(Memory::new(1 << 24));
     let code_at = memory.allocate(&Request::new(4096, "code")).unwrap();
     let data = memory.allocate(&Request::new(4096, "data")).unwrap();
     let bytes: Vec<u8> = code.iter().flat_map(|w| w.to_le_bytes()).collect();
@@ -49,7 +51,7 @@ fn run(
         lds_per_unit: 1 << 16,
         xccs: 1,
     };
-    let device = Device::new(Target::Gfx1250, Backend::Scalar, limits, &memory).unwrap();
+    let device = Device::new(Target::Gfx1250, Backend::Scalar, limits, memory.clone()).unwrap();
     let options = Options {
         threads: 2,
         eager_registers: false,

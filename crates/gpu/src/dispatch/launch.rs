@@ -334,7 +334,7 @@ fn system_sgprs(shared: &Shared<'_>, wave: &mut Wave, target: Target, place: &Pl
 }
 
 /// Lines of disassembly around `pc`, the instruction itself marked.
-pub fn disassembly(device: &Device<'_>, dispatch: &Dispatch, pc: u64) -> String {
+pub fn disassembly(device: &Device, dispatch: &Dispatch, pc: u64) -> String {
     const BEFORE: usize = 4;
     const AFTER: usize = 2;
     let set: FeatureSet = device.target.execution_set(dispatch.descriptor.wave_size);

@@ -8,8 +8,8 @@ mod worker;
 
 pub use error::DispatchError;
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use rocjitsu_exec::code::CodeCache;
@@ -33,11 +33,11 @@ const MAX_WAVE_SCRATCH: u64 = 8_387_584;
 const RECRUIT_WAVES: u64 = 16;
 
 /// A simulated GPU: its memory and the code it has decoded.
-pub struct Device<'m> {
+pub struct Device {
     target: Target,
     backend: Backend,
     limits: Limits,
-    memory: &'m Memory,
+    memory: Arc<Memory>,
     code: CodeCache,
     pool: Pool,
 }
@@ -166,7 +166,7 @@ impl Statistics {
 
 /// What the workers of one dispatch share.
 struct Shared<'a> {
-    device: &'a Device<'a>,
+    device: &'a Device,
     dispatch: &'a Dispatch,
     options: Options<'a>,
     /// Workgroups in x, y, z, partial ones included.
@@ -186,7 +186,7 @@ struct Shared<'a> {
     observer: &'a dyn Observer,
 }
 
-impl<'m> Device<'m> {
+impl Device {
     /// A device of `target` with `memory`, whose lanes are computed by `backend`.
     ///
     /// # Errors
@@ -195,8 +195,8 @@ impl<'m> Device<'m> {
         target: Target,
         backend: Backend,
         limits: Limits,
-        memory: &'m Memory,
-    ) -> Result<Device<'m>, String> {
+        memory: Arc<Memory>,
+    ) -> Result<Device, String> {
         if !backend.is_supported() {
             return Err(format!(
                 "this host cannot run the lane back end `{backend}`"
@@ -213,8 +213,8 @@ impl<'m> Device<'m> {
     }
 
     /// The memory.
-    pub fn memory(&self) -> &'m Memory {
-        self.memory
+    pub fn memory(&self) -> &Arc<Memory> {
+        &self.memory
     }
 
     /// The target.
@@ -245,11 +245,11 @@ impl<'m> Device<'m> {
     ) -> Result<Statistics, DispatchError> {
         self.check(dispatch)?;
         let _in_use = self.memory.in_use();
-        self.code.revalidate(&mut MemoryPort::new(self.memory));
+        self.code.revalidate(&mut MemoryPort::new(&*self.memory));
         let groups = groups_of(dispatch);
         let total = groups.iter().product::<u64>();
         let waves_per_group = launch::waves_of(dispatch.workgroup, dispatch.descriptor.wave_size);
-        let scratch = scratch::Scratch::new(self.memory, dispatch, waves_per_group);
+        let scratch = scratch::Scratch::new(&self.memory, dispatch, waves_per_group);
         let room = scratch.room();
         let shared = Shared {
             device: self,
@@ -317,7 +317,7 @@ impl<'m> Device<'m> {
     /// Makes sure that code changed since it was decoded is decoded again, as an invalidation of the
     /// instruction caches does.
     pub fn invalidate_code(&self) {
-        self.code.revalidate(&mut MemoryPort::new(self.memory));
+        self.code.revalidate(&mut MemoryPort::new(&*self.memory));
     }
 
     fn check(&self, d: &Dispatch) -> Result<(), DispatchError> {

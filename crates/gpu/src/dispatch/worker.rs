@@ -74,7 +74,7 @@ struct Worker<'s, 'a> {
 /// Runs workgroups until none is left or the dispatch is over. Calls `recruit` when that takes long.
 pub fn run(shared: &Shared<'_>, recruit: Option<&dyn Fn()>) {
     let device = shared.device;
-    let memory = MemoryPort::new(device.memory);
+    let memory = MemoryPort::new(&*device.memory);
     let mut worker = Worker {
         shared,
         unit: Unit::new(memory, device.backend, device.target),

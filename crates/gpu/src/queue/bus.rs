@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 use rocjitsu_exec::memory::{AddressSpace, FaultKind, MemoryPort};
 
 use super::MemoryFault;
-use crate::memory::{InUse, Memory};
+use crate::memory::{AccessFault, InUse, Memory};
 
 /// An access that failed.
 #[derive(Debug, thiserror::Error)]
@@ -16,6 +16,21 @@ pub struct BusFault {
     pub fault: MemoryFault,
     bytes: u64,
     near: String,
+}
+
+impl From<AccessFault> for BusFault {
+    fn from(fault: AccessFault) -> BusFault {
+        BusFault {
+            fault: MemoryFault {
+                address: fault.address,
+                write: fault.write,
+                fetch: false,
+                kind: fault.kind,
+            },
+            bytes: fault.bytes,
+            near: format!("; it is {}", fault.near),
+        }
+    }
 }
 
 type Result<T> = std::result::Result<T, BusFault>;
@@ -145,33 +160,13 @@ impl<'a> Bus<'a> {
 
     /// Reads bytes, from as many mappings as they lie in.
     pub fn read(&mut self, address: u64, to: &mut [u8]) -> Result<()> {
-        if let Ok(p) = self.locate(address, to.len() as u64, false) {
+        self.port.refresh();
+        if let Ok(p) = self.port.locate(address, to.len() as u64, false) {
             // SAFETY: `locate` vouches for the bytes, and `to` is not among them.
             unsafe { std::ptr::copy_nonoverlapping(p, to.as_mut_ptr(), to.len()) };
             return Ok(());
         }
-        let mut done = 0;
-        while done < to.len() {
-            let left = (to.len() - done) as u64;
-            let (p, n) = self.run(address.wrapping_add(done as u64), left, false)?;
-            // SAFETY: `run` vouches for `n` bytes, at most what is left of `to`.
-            unsafe { std::ptr::copy_nonoverlapping(p, to[done..].as_mut_ptr(), n as usize) };
-            done += n as usize;
-        }
-        Ok(())
-    }
-
-    /// Writes bytes, to as many mappings as they lie in.
-    pub fn write(&mut self, address: u64, from: &[u8]) -> Result<()> {
-        let mut done = 0;
-        while done < from.len() {
-            let left = (from.len() - done) as u64;
-            let (p, n) = self.run(address.wrapping_add(done as u64), left, true)?;
-            // SAFETY: `run` vouches for `n` writable bytes, at most what is left of `from`.
-            unsafe { std::ptr::copy_nonoverlapping(from[done..].as_ptr(), p, n as usize) };
-            done += n as usize;
-        }
-        Ok(())
+        Ok(self.memory.copy_out(address, to)?)
     }
 
     /// Reads `N` bytes.
@@ -181,18 +176,9 @@ impl<'a> Bus<'a> {
         Ok(bytes)
     }
 
-    /// Copies bytes as if through a buffer of their own.
+    /// Copies bytes, in ascending order where the ranges span several mappings.
     pub fn copy(&mut self, to: u64, from: u64, bytes: u64) -> Result<()> {
-        let mut done = 0;
-        while done < bytes {
-            let (source, readable) = self.run(from.wrapping_add(done), bytes - done, false)?;
-            let (target, writable) = self.run(to.wrapping_add(done), bytes - done, true)?;
-            let n = readable.min(writable);
-            // SAFETY: `run` vouches for both ranges; `copy` lets them overlap.
-            unsafe { std::ptr::copy(source, target, n as usize) };
-            done += n;
-        }
-        Ok(())
+        Ok(self.memory.copy_within(to, from, bytes)?)
     }
 
     /// Copies one row of a rectangle; like [`Bus::copy`], but fast for rows that are few bytes.

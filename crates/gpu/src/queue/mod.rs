@@ -156,7 +156,7 @@ pub struct MemoryFault {
 
 /// What the processors work with during a step.
 struct Cx<'a> {
-    device: &'a Device<'a>,
+    device: &'a Device,
     bus: bus::Bus<'a>,
     platform: &'a dyn Platform,
     stop: &'a AtomicBool,

@@ -104,7 +104,7 @@ impl Aql {
     /// packet; [`NO_DOORBELL`] if nobody rang). Returns when there are no more, one has to wait, or `stop` is set.
     pub fn step(
         &mut self,
-        device: &Device<'_>,
+        device: &Device,
         doorbell: u64,
         platform: &dyn Platform,
         stop: &AtomicBool,

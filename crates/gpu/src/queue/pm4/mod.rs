@@ -62,7 +62,7 @@ impl Pm4 {
     /// more, one has to wait, or `stop` is set.
     pub fn step(
         &mut self,
-        device: &Device<'_>,
+        device: &Device,
         doorbell: u64,
         platform: &dyn Platform,
         stop: &AtomicBool,

@@ -69,7 +69,7 @@ impl Sdma {
     /// more, one has to wait, or `stop` is set.
     pub fn step(
         &mut self,
-        device: &Device<'_>,
+        device: &Device,
         doorbell: u64,
         platform: &dyn Platform,
         stop: &AtomicBool,

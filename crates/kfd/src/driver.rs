@@ -1,0 +1,392 @@
+//! The driver of one process: what the preloaded library asks, by descriptor and by path.
+
+use std::ffi::c_void;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::path::Path;
+use std::sync::Arc;
+
+use rocjitsu_config::Machine;
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+
+use crate::abi::Request;
+use crate::context::Context;
+use crate::descriptors::{Descriptors, Object};
+use crate::drm::{DrmCall, RenderFile};
+use crate::file::{self, Identity};
+use crate::process::ForkMark;
+use crate::report::{Recorder, Report};
+use crate::table::{self, Call, Run};
+use crate::topology::{GpuIdentity, Stat, Tree};
+use crate::user::User;
+
+/// Largest argument an ioctl request can name, 14 bits.
+const ARGUMENT: usize = 1 << 14;
+
+/// Why there is no driver.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)]
+pub enum Error {
+    #[error("no GPU is configured")]
+    NoGpus,
+    #[error("cannot make the driver's {what}: {source}")]
+    Host { what: &'static str, source: Errno },
+}
+
+/// A GPU that the driver simulates.
+#[derive(Debug)]
+pub(crate) struct Gpu {
+    pub(crate) identity: GpuIdentity,
+    /// The file that its render nodes are views of.
+    pub(crate) file: OwnedFd,
+    pub(crate) file_identity: Identity,
+}
+
+/// The simulated driver. One per process; every method may be called from any thread.
+#[derive(Debug)]
+pub struct Driver {
+    machine: Machine,
+    tree: Tree,
+    gpus: Vec<Gpu>,
+    /// The file that open `/dev/kfd`s are views of.
+    kfd: OwnedFd,
+    kfd_identity: Identity,
+    descriptors: Descriptors,
+    user: User,
+    recorder: Recorder,
+    fork: ForkMark,
+}
+
+impl Driver {
+    /// A driver that simulates `machine`.
+    ///
+    /// # Errors
+    /// The machine has no GPU, or the host refuses memory files.
+    pub fn new(machine: Machine) -> Result<Driver, Error> {
+        let host = |what| move |source| Error::Host { what, source };
+        if machine.gpus.is_empty() {
+            return Err(Error::NoGpus);
+        }
+        let tree = Tree::new(&machine);
+        let mut gpus = Vec::new();
+        for &identity in tree.gpus() {
+            let file = sparse("rocjitsu-gpu").map_err(host("memory file of a GPU"))?;
+            let file_identity = file::identity(file.as_fd()).map_err(host("memory file"))?;
+            gpus.push(Gpu {
+                identity,
+                file,
+                file_identity,
+            });
+        }
+        let kfd = sparse("rocjitsu-kfd").map_err(host("doorbell file"))?;
+        let kfd_identity = file::identity(kfd.as_fd()).map_err(host("doorbell file"))?;
+        Ok(Driver {
+            machine,
+            tree,
+            gpus,
+            kfd,
+            kfd_identity,
+            descriptors: Descriptors::new(),
+            user: User::new().map_err(host("copy buffer"))?,
+            recorder: Recorder::default(),
+            fork: ForkMark::new().map_err(host("fork mark"))?,
+        })
+    }
+
+    /// A fresh driver for a forked child, which opens the devices anew. Descriptors of this driver
+    /// that the child inherited stay recognised there, and their ioctls give `EBADF`.
+    ///
+    /// # Errors
+    /// As [`Driver::new`].
+    pub fn renew(&self) -> Result<Driver, Error> {
+        let fresh = Driver::new(self.machine.clone())?;
+        for fd in self.descriptors.marked() {
+            // SAFETY: borrowed for one look at the file behind the number.
+            let borrowed = unsafe { BorrowedFd::borrow_raw(fd) };
+            let Ok(identity) = file::identity(borrowed) else {
+                continue;
+            };
+            if self.kind_of(identity).is_some() {
+                fresh.descriptors.insert(fd, identity, Object::Inherited);
+            }
+        }
+        Ok(fresh)
+    }
+
+    /// Whether this process is a forked child of the one that the driver was made in. The child
+    /// must not use this driver but [`Driver::renew`] it.
+    pub fn is_forked(&self) -> bool {
+        self.fork.is_forked()
+    }
+
+    /// What is simulated.
+    pub fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    /// The virtual files and directories.
+    pub fn tree(&self) -> &Tree {
+        &self.tree
+    }
+
+    /// Opens a path if it is one of the driver's: `/dev/kfd`, `/dev/dri/renderD*`, or a file of
+    /// the tree, of which the caller gets a copy. `None` for all other paths.
+    ///
+    /// `flags` are those of `open`. The descriptor belongs to the caller, who must tell the driver
+    /// when the program closes it ([`Driver::closed`]) or duplicates it ([`Driver::duplicated`]).
+    pub fn open(&self, path: &Path, flags: i32) -> Option<Result<OwnedFd, Errno>> {
+        let flags = OFlags::from_bits_retain(flags as u32);
+        let path = path.to_str()?;
+        if path == "/dev/kfd" {
+            return Some(self.open_kfd(flags));
+        }
+        let minor = path.strip_prefix("/dev/dri/renderD")?.parse::<u32>().ok()?;
+        let index = self
+            .gpus
+            .iter()
+            .position(|gpu| gpu.identity.render_minor == minor)?;
+        Some(self.open_render(index, flags))
+    }
+
+    fn open_kfd(&self, flags: OFlags) -> Result<OwnedFd, Errno> {
+        let fd = file::reopen(&self.kfd, flags)?;
+        let context = Arc::new(Context::new(self.gpus.len()));
+        self.register(fd, self.kfd_identity, Object::Kfd(context))
+    }
+
+    fn open_render(&self, index: usize, flags: OFlags) -> Result<OwnedFd, Errno> {
+        let gpu = self.gpus.get(index).ok_or(Errno::NOENT)?;
+        let fd = file::reopen(&gpu.file, flags)?;
+        let file = Arc::new(RenderFile::new(index));
+        self.register(fd, gpu.file_identity, Object::Render(file))
+    }
+
+    fn register(&self, fd: OwnedFd, identity: Identity, object: Object) -> Result<OwnedFd, Errno> {
+        if self.descriptors.insert(fd.as_raw_fd(), identity, object) {
+            Ok(fd)
+        } else {
+            Err(Errno::MFILE)
+        }
+    }
+
+    /// Runs an ioctl of the program. `None` if the descriptor is not the driver's.
+    ///
+    /// `arg` is the program's and may be any bits: a bad pointer gives `EFAULT`.
+    pub fn ioctl(
+        &self,
+        fd: BorrowedFd<'_>,
+        request: u32,
+        arg: *mut c_void,
+    ) -> Option<Result<i32, Errno>> {
+        if !self.descriptors.may_be_ours(fd.as_raw_fd()) {
+            return None;
+        }
+        if self.is_forked() {
+            return self.inherited(fd).then_some(Err(Errno::BADF));
+        }
+        let object = self.descriptors.get(fd)?;
+        Some(
+            self.dispatch(&object, request.into(), arg as u64)
+                .map(|()| 0),
+        )
+    }
+
+    /// In a forked child, where no lock may be taken: whether the descriptor is the parent's.
+    fn inherited(&self, fd: BorrowedFd<'_>) -> bool {
+        file::identity(fd).is_ok_and(|identity| self.kind_of(identity).is_some())
+    }
+
+    fn dispatch(&self, object: &Object, request: Request, arg: u64) -> Result<(), Errno> {
+        let (table, kind) = match object {
+            Object::Kfd(_) => (table::KFD, b'K'),
+            Object::Render(_) => (table::DRM, b'd'),
+            Object::Inherited => return Err(Errno::BADF),
+        };
+        let found = table::row(table, request.number).filter(|_| request.kind == kind);
+        let Some((_, row)) = found else {
+            let name = format!("{:#010x}", u32::from(request));
+            self.recorder.ioctl(&name, Err(Errno::NOTTY));
+            return Err(Errno::NOTTY);
+        };
+        let done = self.run(object, row, request, arg);
+        self.recorder.ioctl(row.name, done);
+        done
+    }
+
+    /// Copies the argument in, zero-extended, runs the handler, copies it back.
+    fn run(
+        &self,
+        object: &Object,
+        row: &table::Row,
+        request: Request,
+        arg: u64,
+    ) -> Result<(), Errno> {
+        let mut buffer = [0u8; 512];
+        let mut large;
+        let given = usize::from(request.size);
+        let bytes = match given.max(usize::from(row.size)) {
+            size @ 0..=512 => &mut buffer[..size],
+            size => {
+                large = vec![0; size.min(ARGUMENT)];
+                &mut large[..]
+            }
+        };
+        if row.direction.bits() & 1 != 0 && given > 0 {
+            self.user.read(arg, &mut bytes[..given])?;
+        }
+        let done = match (object, row.run) {
+            (Object::Kfd(context), Run::Kfd(run)) => run(
+                &Call {
+                    driver: self,
+                    context,
+                },
+                bytes,
+            ),
+            (Object::Render(file), Run::Drm(run)) => run(&DrmCall { driver: self, file }, bytes),
+            _ => Err(Errno::NOTTY),
+        };
+        if row.direction.bits() & 2 != 0 && given > 0 {
+            self.user.write(arg, &bytes[..given])?;
+        }
+        done
+    }
+
+    /// Maps memory for the program where the native call would not do the right thing: memory
+    /// that came from another process. `None` if the caller should make the native call.
+    pub fn mmap(
+        &self,
+        _fd: BorrowedFd<'_>,
+        _addr: *mut c_void,
+        _len: usize,
+        _prot: i32,
+        _flags: i32,
+        _offset: i64,
+    ) -> Option<Result<*mut c_void, Errno>> {
+        None
+    }
+
+    /// The program has closed a descriptor, or is about to.
+    pub fn closed(&self, fd: RawFd) {
+        if self.descriptors.may_be_ours(fd) && self.in_own_process() {
+            self.descriptors.remove(fd);
+        }
+    }
+
+    /// The program has made `new` a duplicate of `old`; whatever `new` was before is forgotten.
+    pub fn duplicated(&self, old: RawFd, new: RawFd) {
+        if !self.in_own_process() || old == new {
+            return;
+        }
+        // SAFETY: borrowed for one look at the file behind the number.
+        let object = self
+            .descriptors
+            .may_be_ours(old)
+            .then(|| self.descriptors.get(unsafe { BorrowedFd::borrow_raw(old) }))
+            .flatten();
+        match object {
+            Some(object) => {
+                // SAFETY: as above.
+                if let Ok(identity) = file::identity(unsafe { BorrowedFd::borrow_raw(new) }) {
+                    self.descriptors.insert(new, identity, object);
+                }
+            }
+            None => self.descriptors.remove(new),
+        }
+    }
+
+    /// Whether a descriptor is an open `/dev/kfd` or render node of this driver, or one inherited
+    /// over a fork.
+    pub fn is_ours(&self, fd: RawFd) -> bool {
+        if !self.descriptors.may_be_ours(fd) {
+            return false;
+        }
+        // SAFETY: borrowed for one look at the file behind the number.
+        let fd = unsafe { BorrowedFd::borrow_raw(fd) };
+        if self.is_forked() {
+            self.inherited(fd)
+        } else {
+            self.descriptors.get(fd).is_some()
+        }
+    }
+
+    /// Where `lseek(fd, 0, SEEK_END)` must arrive: the size of the buffer behind an exported
+    /// dmabuf. `None` for all other descriptors.
+    pub fn seek_end(&self, _fd: BorrowedFd<'_>) -> Option<u64> {
+        None
+    }
+
+    /// What `fstat` must say of one of the driver's descriptors: a character device.
+    pub fn stat_of_fd(&self, fd: BorrowedFd<'_>) -> Option<Stat> {
+        if !self.is_ours(fd.as_raw_fd()) {
+            return None;
+        }
+        let path = match self.kind_of(file::identity(fd).ok()?)? {
+            None => "/dev/kfd".to_owned(),
+            Some(minor) => format!("/dev/dri/renderD{minor}"),
+        };
+        self.tree.stat(Path::new(&path))
+    }
+
+    /// The program's own memory in `[start, start + bytes)` is about to go away or to change
+    /// its protection: GPUs lose it first.
+    pub fn host_range_gone(&self, _start: u64, _bytes: u64) {}
+
+    /// What has happened up to now.
+    pub fn report(&self) -> Report {
+        self.recorder.report()
+    }
+
+    /// Which device a file is: `Some(None)` for `/dev/kfd`, the render minor for a GPU.
+    fn kind_of(&self, identity: Identity) -> Option<Option<u32>> {
+        if identity == self.kfd_identity {
+            return Some(None);
+        }
+        let gpu = self.gpus.iter().find(|gpu| gpu.file_identity == identity)?;
+        Some(Some(gpu.identity.render_minor))
+    }
+
+    /// Not in a forked child, nor in a child that still shares this memory (`vfork`) and closes
+    /// descriptors of its own.
+    fn in_own_process(&self) -> bool {
+        self.fork.is_own_process()
+    }
+
+    pub(crate) fn user(&self) -> &User {
+        &self.user
+    }
+
+    pub(crate) fn gpus(&self) -> &[Gpu] {
+        &self.gpus
+    }
+
+    /// The index of a `gpu_id`.
+    ///
+    /// # Errors
+    /// `EINVAL` if no GPU has it.
+    pub(crate) fn gpu_index(&self, gpu_id: u32) -> Result<usize, Errno> {
+        self.gpus
+            .iter()
+            .position(|gpu| gpu.identity.gpu_id == gpu_id)
+            .ok_or(Errno::INVAL)
+    }
+
+    /// The render file behind a descriptor.
+    pub(crate) fn render_file(&self, fd: BorrowedFd<'_>) -> Option<Arc<RenderFile>> {
+        match self.descriptors.get(fd)? {
+            Object::Render(file) => Some(file),
+            _ => None,
+        }
+    }
+}
+
+/// A sparse file as large as the host allows, up to 2^46 bytes.
+fn sparse(name: &str) -> Result<OwnedFd, Errno> {
+    let mut last = Errno::NOMEM;
+    for bits in (40..=46).rev() {
+        match file::memfd(name, 1 << bits) {
+            Ok(fd) => return Ok(fd),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
