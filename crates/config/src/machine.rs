@@ -124,6 +124,22 @@ impl Options {
 }
 
 impl Machine {
+    /// A machine with these GPUs undivided, the host's processor and the usual options. GPUs after
+    /// the [`MOST_NODES`]th are left out.
+    pub fn new(gpus: Vec<Gpu>) -> Self {
+        let cards = gpus
+            .into_iter()
+            .take(MOST_NODES)
+            .map(|gpu| (gpu, PartitionMode::Spx))
+            .collect::<Vec<_>>();
+        let (cpu, options) = (Cpu::host(), Options::default());
+        Self::with_cards(cards, cpu.clone(), options.clone()).unwrap_or(Machine {
+            gpus: Vec::new(),
+            cpu,
+            options,
+        })
+    }
+
     /// A machine with these cards, each with the way it is divided.
     ///
     /// Each node gets a GPU id, address, serial number and render node of its own, starting from
@@ -132,7 +148,7 @@ impl Machine {
     /// # Errors
     ///
     /// More than [`MOST_NODES`] nodes, or a mode by which the XCCs cannot be divided.
-    pub fn new(
+    pub fn with_cards(
         cards: Vec<(Gpu, PartitionMode)>,
         cpu: Cpu,
         options: Options,
@@ -179,15 +195,6 @@ impl Machine {
         }
         Ok(Machine { gpus, cpu, options })
     }
-
-    /// A machine with one GPU and the host's processor.
-    pub fn single(gpu: Gpu) -> Self {
-        Machine {
-            gpus: vec![gpu],
-            cpu: Cpu::host(),
-            options: Options::default(),
-        }
-    }
 }
 
 /// For each card the hive it belongs to: cards of one device that have XGMI engines, if there are
@@ -212,6 +219,9 @@ fn hives(cards: &[(Gpu, PartitionMode)]) -> Vec<u64> {
 
 /// The nodes of a card.
 fn divide(card: &Gpu, mode: PartitionMode) -> Result<Vec<Gpu>, ConfigError> {
+    if mode == PartitionMode::Spx {
+        return Ok(vec![card.clone()]);
+    }
     let parts = mode
         .parts(card.xccs)
         .filter(|_| card.partition.modes.contains(&mode))
@@ -227,9 +237,6 @@ fn divide(card: &Gpu, mode: PartitionMode) -> Result<Vec<Gpu>, ConfigError> {
                 .collect::<Vec<_>>()
                 .join(", "),
         })?;
-    if parts == 1 {
-        return Ok(vec![card.clone()]);
-    }
     let part = |index| {
         let mut part = card.clone();
         part.partition = Partition {

@@ -12,7 +12,7 @@ const TOPOLOGY: &str = "/sys/devices/virtual/kfd/kfd/topology";
 
 fn machine(name: &str, count: usize, mode: PartitionMode) -> Machine {
     let cards = vec![(preset(name).unwrap(), mode); count];
-    Machine::new(cards, Cpu::usual(8, 64 << 30), Options::default()).unwrap()
+    Machine::with_cards(cards, Cpu::usual(8, 64 << 30), Options::default()).unwrap()
 }
 
 fn text(tree: &Tree, path: &str) -> String {
@@ -228,7 +228,7 @@ fn divided_cards_are_whole_and_add_up() {
         let places: BTreeSet<_> = nodes.iter().map(|node| node["location_id"]).collect();
         assert_eq!(places.len(), nodes.len());
     }
-    let error = Machine::new(
+    let error = Machine::with_cards(
         vec![(preset("mi210").unwrap(), PartitionMode::Cpx)],
         Cpu::usual(1, 1 << 30),
         Options::default(),
@@ -243,7 +243,7 @@ fn different_gpus_in_one_machine() {
         .iter()
         .map(|name| (preset(name).unwrap(), PartitionMode::Spx))
         .collect();
-    let machine = Machine::new(cards, Cpu::host(), Options::default()).unwrap();
+    let machine = Machine::with_cards(cards, Cpu::host(), Options::default()).unwrap();
     let versions: Vec<u64> = walk(&Tree::new(&machine))
         .iter()
         .map(|node| node["gfx_target_version"])
@@ -253,7 +253,7 @@ fn different_gpus_in_one_machine() {
 
 #[test]
 fn a_machine_without_gpus_has_its_processor() {
-    let machine = Machine::new(vec![], Cpu::usual(4, 1 << 34), Options::default()).unwrap();
+    let machine = Machine::with_cards(vec![], Cpu::usual(4, 1 << 34), Options::default()).unwrap();
     let tree = Tree::new(&machine);
     assert!(walk(&tree).is_empty());
     assert!(matches!(

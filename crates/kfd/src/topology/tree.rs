@@ -6,6 +6,8 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
+use super::GpuIdentity;
+
 /// Links that a look-up follows before it gives up, as in Linux.
 const MOST_LINKS: u32 = 40;
 
@@ -67,8 +69,8 @@ pub struct Stat {
     pub mode: u32,
     /// Inode number.
     pub inode: u64,
-    /// Bytes: 4096 for files, as sysfs says, whatever they hold.
-    pub size: u64,
+    /// Size in bytes: 4096 for files, as sysfs says, whatever they hold.
+    pub bytes: u64,
     /// Links to it.
     pub links: u64,
     /// Major and minor number of a device; zero otherwise.
@@ -134,6 +136,7 @@ pub enum Lookup<'a> {
 pub struct Tree {
     root: Node,
     inodes: u64,
+    gpus: Vec<GpuIdentity>,
 }
 
 impl Node {
@@ -182,7 +185,7 @@ impl Node {
     /// What `stat` says of it.
     pub fn stat(&self) -> Stat {
         let kind = self.kind();
-        let (mode, size) = match &self.body {
+        let (mode, bytes) = match &self.body {
             Body::File(_) => (0o100_444, 4096),
             Body::Dir(_) | Body::Absent => (0o040_755, 0),
             Body::Link(target) => (0o120_777, target.len() as u64),
@@ -192,7 +195,7 @@ impl Node {
             kind,
             mode,
             inode: self.inode,
-            size,
+            bytes,
             links: if kind == Kind::Dir { 2 } else { 1 },
             device: self.device().unwrap_or((0, 0)),
         }
@@ -225,6 +228,24 @@ impl Tree {
                 }),
             },
             inodes: 1 << 32,
+            gpus: Vec::new(),
+        }
+    }
+
+    pub(super) fn set_gpus(&mut self, gpus: Vec<GpuIdentity>) {
+        self.gpus = gpus;
+    }
+
+    /// The GPUs, in the order of the machine.
+    pub fn gpus(&self) -> &[GpuIdentity] {
+        &self.gpus
+    }
+
+    /// What `stat` says of a path; `None` if nothing of the tree is there.
+    pub fn stat(&self, path: &Path) -> Option<Stat> {
+        match self.lookup(path, true) {
+            Lookup::Found { node, .. } => Some(node.stat()),
+            _ => None,
         }
     }
 
