@@ -91,6 +91,22 @@ pub unsafe fn directory(at: c_int, path: *const c_char) -> Option<PathBuf> {
     }
 }
 
+/// Whether a pattern of `glob` may match something in the trees, by its part before the first wildcard.
+///
+/// # Safety
+///
+/// `pattern` is null or a C string.
+pub unsafe fn may_match(pattern: *const c_char) -> bool {
+    if pattern.is_null() {
+        return false;
+    }
+    // SAFETY: the caller's promise.
+    let bytes = unsafe { CStr::from_ptr(pattern) }.to_bytes();
+    let end = bytes.iter().position(|byte| b"*?[{\\".contains(byte)).unwrap_or(bytes.len());
+    let plain = &bytes[..end];
+    plain.len() > 1 && PREFIXES.iter().any(|prefix| prefix.starts_with(plain) || plain.starts_with(prefix))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -110,6 +126,19 @@ mod tests {
         assert!(!ask(c""));
         // SAFETY: null is allowed.
         assert!(unsafe { candidate(libc::AT_FDCWD, std::ptr::null()) }.is_none());
+    }
+
+    #[test]
+    fn patterns_are_judged_by_what_precedes_the_first_wildcard() {
+        // SAFETY: C strings.
+        let ask = |pattern: &CStr| unsafe { may_match(pattern.as_ptr()) };
+        assert!(ask(c"/dev/dri/render*"));
+        assert!(ask(c"/sys/class/*/version"));
+        assert!(ask(c"/de?/kfd"));
+        assert!(!ask(c"/dev/null*"));
+        assert!(!ask(c"/etc/*"));
+        assert!(!ask(c"/*"));
+        assert!(!ask(c"*"));
     }
 
     #[test]

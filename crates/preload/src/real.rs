@@ -174,6 +174,17 @@ functions! {
     fn faccessat(at: c_int, path: *const c_char, mode: c_int, flags: c_int) -> c_int,
         as (c_int, *const c_char, c_int, c_int), else missing();
 
+    fn getxattr(path: *const c_char, name: *const c_char, out: *mut c_void, size: size_t) -> ssize_t,
+        as (*const c_char, *const c_char, *mut c_void, size_t), else missing() as ssize_t;
+    fn lgetxattr(path: *const c_char, name: *const c_char, out: *mut c_void, size: size_t) -> ssize_t,
+        as (*const c_char, *const c_char, *mut c_void, size_t), else missing() as ssize_t;
+    fn fgetxattr(fd: c_int, name: *const c_char, out: *mut c_void, size: size_t) -> ssize_t,
+        as (c_int, *const c_char, *mut c_void, size_t), else missing() as ssize_t;
+    fn listxattr(path: *const c_char, out: *mut c_char, size: size_t) -> ssize_t,
+        as (*const c_char, *mut c_char, size_t), else missing() as ssize_t;
+    fn llistxattr(path: *const c_char, out: *mut c_char, size: size_t) -> ssize_t,
+        as (*const c_char, *mut c_char, size_t), else missing() as ssize_t;
+
     fn readlink(path: *const c_char, out: *mut c_char, size: size_t) -> ssize_t,
         as (*const c_char, *mut c_char, size_t), else missing() as ssize_t;
     fn readlinkat(at: c_int, path: *const c_char, out: *mut c_char, size: size_t) -> ssize_t,
@@ -200,6 +211,8 @@ functions! {
         as (*const c_char, *mut *mut *mut dirent64, Filter, Compare), else missing();
     fn scandirat(at: c_int, path: *const c_char, list: *mut *mut *mut dirent64, filter: Filter, compare: Compare) -> c_int,
         as (c_int, *const c_char, *mut *mut *mut dirent64, Filter, Compare), else missing();
+    fn glob(pattern: *const c_char, flags: c_int, failed: Failed, out: *mut Glob) -> c_int,
+        as (*const c_char, c_int, Failed, *mut Glob), else missing();
 
     fn pthread_create(thread: *mut libc::pthread_t, attributes: *const libc::pthread_attr_t, start: Start, argument: *mut c_void) -> c_int,
         as (*mut libc::pthread_t, *const libc::pthread_attr_t, Start, *mut c_void), else libc::ENOSYS;
@@ -213,5 +226,24 @@ pub type Statx = libc::statx;
 pub type Filter = Option<unsafe extern "C" fn(*const dirent64) -> c_int>;
 /// scandir's comparison.
 pub type Compare = Option<unsafe extern "C" fn(*mut *const dirent64, *mut *const dirent64) -> c_int>;
+/// glob's handler of errors.
+pub type Failed = Option<unsafe extern "C" fn(*const c_char, c_int) -> c_int>;
+
+/// `glob_t` of the GNU C library, with the functions that it lists directories by if GLOB_ALTDIRFUNC is given.
+#[repr(C)]
+#[derive(Debug)]
+#[allow(missing_docs)]
+pub struct Glob {
+    pub pathc: size_t,
+    pub pathv: *mut *mut c_char,
+    pub offs: size_t,
+    pub flags: c_int,
+    pub closedir: Option<unsafe extern "C" fn(*mut DIR) -> c_int>,
+    pub readdir: Option<unsafe extern "C" fn(*mut DIR) -> *mut dirent64>,
+    pub opendir: Option<unsafe extern "C" fn(*const c_char) -> *mut DIR>,
+    pub lstat: Option<unsafe extern "C" fn(*const c_char, *mut Stat) -> c_int>,
+    pub stat: Option<unsafe extern "C" fn(*const c_char, *mut Stat) -> c_int>,
+}
+
 /// A thread's first function.
 pub type Start = extern "C" fn(*mut c_void) -> *mut c_void;

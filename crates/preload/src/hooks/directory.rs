@@ -1,5 +1,5 @@
-//! opendir and what follows it, and scandir. The C library's glob, ftw and fts use internal calls instead and see only
-//! the real directories.
+//! opendir and what follows it, scandir, glob. The C library's ftw and fts use internal calls instead and see only the
+//! real directories.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -11,11 +11,12 @@ use crate::dirs::{self, Entry};
 use crate::fds::{self, Kind};
 use crate::guard::{KeepErrno, is_inside};
 use crate::process::{self, finish};
-use crate::real::{self, Compare, Filter};
+use crate::real::{self, Compare, Failed, Filter, Glob};
 use crate::{paths, tree};
 
 use super::descriptor;
 use super::open::open_ours;
+use super::stat::{lstat, stat};
 
 const FLAGS: c_int = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
 
@@ -244,3 +245,28 @@ scandir_hooks! {
     scandirat(at) else at, scandirat;
     scandirat64(at) else at, scandirat;
 }
+
+/// `GLOB_ALTDIRFUNC`: list directories by the functions in the result's structure.
+const OWN_FUNCTIONS: c_int = 1 << 6;
+
+macro_rules! glob_hooks {
+    ($($name:ident,)*) => {$(
+        #[cfg_attr(not(test), unsafe(no_mangle))]
+        unsafe extern "C" fn $name(pattern: *const c_char, flags: c_int, failed: Failed, out: *mut Glob) -> c_int {
+            // SAFETY: the program calls as it would call the C library, so the structure is its own and writable.
+            unsafe {
+                if flags & OWN_FUNCTIONS != 0 || out.is_null() || !paths::may_match(pattern) {
+                    return real::glob(pattern, flags, failed, out);
+                }
+                (*out).closedir = Some(closedir);
+                (*out).readdir = Some(readdir);
+                (*out).opendir = Some(opendir);
+                (*out).lstat = Some(lstat);
+                (*out).stat = Some(stat);
+                real::glob(pattern, flags | OWN_FUNCTIONS, failed, out)
+            }
+        }
+    )*};
+}
+
+glob_hooks! { glob, glob64, }

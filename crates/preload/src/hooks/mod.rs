@@ -5,6 +5,7 @@
 //! in the calling conventions of x86-64 and AArch64 Linux, an integer argument lies in the same register either way, and
 //! one that the caller did not pass is never used, only handed on.
 
+mod attribute;
 mod descriptor;
 mod directory;
 mod exit;

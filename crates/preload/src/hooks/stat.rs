@@ -69,7 +69,7 @@ unsafe fn give(answer: Result<Stat, Errno>, out: *mut Stat) -> c_int {
 macro_rules! stat_hooks {
     ($($name:ident($($argument:ident: $type:ty),*): $answer:expr, $real:expr;)*) => {$(
         #[cfg_attr(not(test), unsafe(no_mangle))]
-        unsafe extern "C" fn $name($($argument: $type,)* out: *mut Stat) -> c_int {
+        pub unsafe extern "C" fn $name($($argument: $type,)* out: *mut Stat) -> c_int {
             // SAFETY: the program calls as it would call the C library.
             unsafe {
                 match $answer {
