@@ -28,3 +28,14 @@ pub(crate) fn unmap(_call: &Call<'_>, _args: &mut MapMemory) -> Handled {
 pub(crate) fn available(_call: &Call<'_>, _args: &mut GetAvailableMemory) -> Handled {
     Err(Errno::NOSYS)
 }
+
+/// The words of the event page, in the allocation of `handle`.
+///
+/// # Errors
+/// `EINVAL` if there is no such allocation or it is too small.
+pub(crate) fn event_page(
+    _call: &Call<'_>,
+    _handle: u64,
+) -> Result<Box<dyn crate::event::Page>, Errno> {
+    Err(Errno::INVAL)
+}
