@@ -1,23 +1,25 @@
 //! The driver of one process: what the preloaded library asks, by descriptor and by path.
 
 use std::ffi::c_void;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::Path;
 use std::sync::Arc;
 
-use rocjitsu_config::{Identity, Machine};
-use rustix::fs::OFlags;
+use rocjitsu_config::Machine;
+use rocjitsu_gpu::memory::Arena;
+use rocjitsu_isa::Target;
+use rocjitsu_lanes::Backend;
 use rustix::io::Errno;
 
 use crate::abi::Request;
 use crate::context::Context;
 use crate::descriptors::{Descriptors, Object};
 use crate::drm::{DrmCall, RenderFile};
-use crate::file;
+use crate::file::{self, Identity};
 use crate::process::ForkMark;
 use crate::report::{Recorder, Report};
 use crate::table::{self, Call, Run};
-use crate::topology::{Lookup, Stat, Tree};
+use crate::topology::{GpuIdentity, Kind, Lookup, Stat, Tree};
 use crate::user::User;
 
 /// Largest argument an ioctl request can name, 14 bits.
@@ -30,16 +32,23 @@ pub enum Error {
     #[error("no GPU is configured")]
     NoGpus,
     #[error("cannot make the driver's {what}: {source}")]
-    Host { what: &'static str, source: Errno },
+    Host {
+        what: &'static str,
+        source: std::io::Error,
+    },
+    #[error("GPU {gpu}: `{target}` is no target that executes")]
+    Target { gpu: String, target: String },
+    #[error("this host has no lane back end `{0}`")]
+    Lanes(String),
 }
 
 /// A GPU that the driver simulates.
 #[derive(Debug)]
 pub(crate) struct Gpu {
-    pub(crate) identity: Identity,
+    pub(crate) identity: GpuIdentity,
+    pub(crate) target: Target,
     /// The file that its render nodes are views of.
-    pub(crate) file: OwnedFd,
-    pub(crate) file_identity: file::Identity,
+    pub(crate) arena: Arc<Arena>,
 }
 
 /// The simulated driver. One per process; every method may be called from any thread.
@@ -49,11 +58,11 @@ pub struct Driver {
     tree: Tree,
     gpus: Vec<Gpu>,
     /// The file that open `/dev/kfd`s are views of.
-    kfd: OwnedFd,
-    kfd_identity: file::Identity,
+    kfd: Arc<Arena>,
+    backend: Backend,
     descriptors: Descriptors,
     user: User,
-    recorder: Recorder,
+    recorder: Arc<Recorder>,
     fork: ForkMark,
 }
 
@@ -67,29 +76,35 @@ impl Driver {
         if machine.gpus.is_empty() {
             return Err(Error::NoGpus);
         }
+        let backend = match &machine.options.lanes {
+            None => Backend::best(),
+            Some(name) => Backend::from_name(name)
+                .filter(|backend| backend.is_supported())
+                .ok_or_else(|| Error::Lanes(name.clone()))?,
+        };
         let tree = Tree::new(&machine);
         let mut gpus = Vec::new();
-        for identity in machine.gpus.iter().map(|gpu| gpu.identity.clone()) {
-            let file = sparse("rocjitsu-gpu").map_err(host("memory file of a GPU"))?;
-            let file_identity = file::identity(file.as_fd()).map_err(host("memory file"))?;
+        for (&identity, gpu) in tree.gpus().iter().zip(&machine.gpus) {
             gpus.push(Gpu {
                 identity,
-                file,
-                file_identity,
+                target: gpu.target.parse().map_err(|_| Error::Target {
+                    gpu: gpu.name.clone(),
+                    target: gpu.target.clone(),
+                })?,
+                arena: Arena::new("rocjitsu-gpu").map_err(host("memory file of a GPU"))?,
             });
         }
-        let kfd = sparse("rocjitsu-kfd").map_err(host("doorbell file"))?;
-        let kfd_identity = file::identity(kfd.as_fd()).map_err(host("doorbell file"))?;
+        let io = |what| move |error: Errno| host(what)(error.into());
         Ok(Driver {
             machine,
             tree,
             gpus,
-            kfd,
-            kfd_identity,
+            kfd: Arena::new("rocjitsu-kfd").map_err(host("doorbell file"))?,
+            backend,
             descriptors: Descriptors::new(),
-            user: User::new().map_err(host("copy buffer"))?,
-            recorder: Recorder::default(),
-            fork: ForkMark::new().map_err(host("fork mark"))?,
+            user: User::new().map_err(io("copy buffer"))?,
+            recorder: Arc::default(),
+            fork: ForkMark::new().map_err(io("fork mark"))?,
         })
     }
 
@@ -135,33 +150,37 @@ impl Driver {
     /// `flags` are those of `open`. The descriptor belongs to the caller, who must tell the driver
     /// when the program closes it ([`Driver::closed`]) or duplicates it ([`Driver::duplicated`]).
     pub fn open(&self, path: &Path, flags: i32) -> Option<Result<OwnedFd, Errno>> {
-        let flags = OFlags::from_bits_retain(flags as u32);
-        let path = path.to_str()?;
-        if path == "/dev/kfd" {
-            return Some(self.open_kfd(flags));
+        let _ = flags;
+        let Lookup::Found { path, node } = self.tree.lookup(path, true) else {
+            return None;
+        };
+        match node.kind() {
+            Kind::File => Some(copy_of(&node.bytes().unwrap_or_default())),
+            Kind::CharDevice if path == "/dev/kfd" => Some(self.open_kfd()),
+            Kind::CharDevice => {
+                let minor = path.strip_prefix("/dev/dri/renderD")?.parse::<u32>().ok()?;
+                let mut minors = self.gpus.iter().map(|gpu| gpu.identity.render_minor);
+                let index = minors.position(|other| other == minor)?;
+                Some(self.open_render(index))
+            }
+            Kind::Dir | Kind::Link => None,
         }
-        let minor = path.strip_prefix("/dev/dri/renderD")?.parse::<u32>().ok()?;
-        let index = self
-            .gpus
-            .iter()
-            .position(|gpu| gpu.identity.render_minor == minor)?;
-        Some(self.open_render(index, flags))
     }
 
-    fn open_kfd(&self, flags: OFlags) -> Result<OwnedFd, Errno> {
-        let fd = file::reopen(&self.kfd, flags)?;
-        let context = Arc::new(Context::new(self.gpus.len()));
-        self.register(fd, self.kfd_identity, Object::Kfd(context))
+    fn open_kfd(&self) -> Result<OwnedFd, Errno> {
+        let fd = self.kfd.reopen().map_err(errno)?.into_owned();
+        let context = Arc::new(Context::new(self));
+        self.register(fd, self.kfd.identity(), Object::Kfd(context))
     }
 
-    fn open_render(&self, index: usize, flags: OFlags) -> Result<OwnedFd, Errno> {
+    fn open_render(&self, index: usize) -> Result<OwnedFd, Errno> {
         let gpu = self.gpus.get(index).ok_or(Errno::NOENT)?;
-        let fd = file::reopen(&gpu.file, flags)?;
+        let fd = gpu.arena.reopen().map_err(errno)?.into_owned();
         let file = Arc::new(RenderFile::new(index));
-        self.register(fd, gpu.file_identity, Object::Render(file))
+        self.register(fd, gpu.arena.identity(), Object::Render(file))
     }
 
-    fn register(&self, fd: OwnedFd, identity: file::Identity, object: Object) -> Result<OwnedFd, Errno> {
+    fn register(&self, fd: OwnedFd, identity: Identity, object: Object) -> Result<OwnedFd, Errno> {
         if self.descriptors.insert(fd.as_raw_fd(), identity, object) {
             Ok(fd)
         } else {
@@ -324,10 +343,7 @@ impl Driver {
             None => "/dev/kfd".to_owned(),
             Some(minor) => format!("/dev/dri/renderD{minor}"),
         };
-        match self.tree.lookup(Path::new(&path), true) {
-            Lookup::Found { node, .. } => Some(node.stat()),
-            _ => None,
-        }
+        self.tree.stat(Path::new(&path))
     }
 
     /// The program's own memory in `[start, start + bytes)` is about to go away or to change
@@ -340,11 +356,14 @@ impl Driver {
     }
 
     /// Which device a file is: `Some(None)` for `/dev/kfd`, the render minor for a GPU.
-    fn kind_of(&self, identity: file::Identity) -> Option<Option<u32>> {
-        if identity == self.kfd_identity {
+    fn kind_of(&self, identity: Identity) -> Option<Option<u32>> {
+        if identity == self.kfd.identity() {
             return Some(None);
         }
-        let gpu = self.gpus.iter().find(|gpu| gpu.file_identity == identity)?;
+        let gpu = self
+            .gpus
+            .iter()
+            .find(|gpu| gpu.arena.identity() == identity)?;
         Some(Some(gpu.identity.render_minor))
     }
 
@@ -356,6 +375,20 @@ impl Driver {
 
     pub(crate) fn user(&self) -> &User {
         &self.user
+    }
+
+    pub(crate) fn recorder(&self) -> &Arc<Recorder> {
+        &self.recorder
+    }
+
+    /// The file that doorbells lie in.
+    pub(crate) fn kfd_arena(&self) -> &Arc<Arena> {
+        &self.kfd
+    }
+
+    /// What computes the lanes.
+    pub(crate) fn backend(&self) -> Backend {
+        self.backend
     }
 
     pub(crate) fn gpus(&self) -> &[Gpu] {
@@ -382,14 +415,16 @@ impl Driver {
     }
 }
 
-/// A sparse file as large as the host allows, up to 2^46 bytes.
-fn sparse(name: &str) -> Result<OwnedFd, Errno> {
-    let mut last = Errno::NOMEM;
-    for bits in (40..=46).rev() {
-        match file::memfd(name, 1 << bits) {
-            Ok(fd) => return Ok(fd),
-            Err(error) => last = error,
-        }
+fn errno(error: std::io::Error) -> Errno {
+    Errno::from_io_error(&error).unwrap_or(Errno::NOMEM)
+}
+
+/// A file of its own with these bytes, its position at the start.
+fn copy_of(bytes: &[u8]) -> Result<OwnedFd, Errno> {
+    let fd = file::memfd("rocjitsu-file", 0)?;
+    let mut at = 0;
+    while at < bytes.len() {
+        at += rustix::io::pwrite(&fd, &bytes[at..], at as u64)?;
     }
-    Err(last)
+    Ok(fd)
 }

@@ -5,6 +5,7 @@ pub mod arena;
 pub mod fd;
 mod map;
 mod pin;
+mod share;
 mod storage;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,6 +16,7 @@ use map::{Map, Mapping};
 use pin::Need;
 pub use pin::{AccessFault, Pinned};
 use rocjitsu_exec::memory::{AddressSpace, Extent, FaultKind};
+pub use share::shared_range;
 pub use storage::{PAGE, Storage};
 
 use crate::lock::{Mutex, Rank, RwLock};
@@ -227,17 +229,7 @@ impl Memory {
     ) -> Result<(), MemoryError> {
         let label = || label.to_owned();
         let end = range(address, bytes, label)?;
-        let inside = offset
-            .checked_add(bytes)
-            .is_some_and(|end| end <= storage.bytes());
-        if !offset.is_multiple_of(PAGE) || !inside {
-            return Err(MemoryError::Storage {
-                label: label(),
-                offset,
-                bytes,
-                size: storage.bytes(),
-            });
-        }
+        check(&storage, offset, bytes, label)?;
         let mut map = self.map.write();
         if let Some((at, other)) = map.conflict(address, bytes, 0) {
             let other = other.describe(at);
@@ -256,6 +248,48 @@ impl Memory {
             label: label().into(),
         };
         map.runs.insert(address, run);
+        Ok(())
+    }
+
+    /// Maps those pages of a range where nothing is mapped yet, as [`Memory::map`] does.
+    ///
+    /// # Errors
+    /// As [`Memory::map`], but there is no overlap.
+    pub fn map_gaps(
+        &self,
+        address: u64,
+        storage: &Arc<Storage>,
+        offset: u64,
+        bytes: u64,
+        access: Access,
+        label: &str,
+    ) -> Result<(), MemoryError> {
+        let label = || label.to_owned();
+        let end = range(address, bytes, label)?;
+        check(storage, offset, bytes, label)?;
+        let label: Arc<str> = label().into();
+        let mut map = self.map.write();
+        let mut at = address;
+        while at < end {
+            if let Some((_, run)) = map.containing(at) {
+                at = run.end;
+                continue;
+            }
+            let next = map
+                .runs
+                .range(at..end)
+                .next()
+                .map_or(end, |(&start, _)| start);
+            let run = Mapping {
+                end: next,
+                storage: storage.clone(),
+                offset: offset + (at - address),
+                access,
+                label: label.clone(),
+            };
+            map.runs.insert(at, run);
+            at = next;
+        }
         Ok(())
     }
 
@@ -429,6 +463,27 @@ fn range(address: u64, bytes: u64, label: impl Fn() -> String) -> Result<u64, Me
             bytes,
         }),
     }
+}
+
+/// That a part of storage is whole pages inside it.
+fn check(
+    storage: &Storage,
+    offset: u64,
+    bytes: u64,
+    label: impl Fn() -> String,
+) -> Result<(), MemoryError> {
+    let inside = offset
+        .checked_add(bytes)
+        .is_some_and(|end| end <= storage.bytes());
+    if offset.is_multiple_of(PAGE) && inside {
+        return Ok(());
+    }
+    Err(MemoryError::Storage {
+        label: label(),
+        offset,
+        bytes,
+        size: storage.bytes(),
+    })
 }
 
 /// An address after everything placed before; once the top is reached, the first gap.

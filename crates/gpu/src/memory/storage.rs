@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::FallocateFlags;
 use rustix::mm::{MapFlags, ProtFlags};
@@ -37,6 +38,8 @@ pub struct Storage {
     bytes: usize,
     /// Bytes that are mapped before `base` and belong to the storage: the arena's header page.
     head: usize,
+    /// Whether a descriptor that names the range was made: other processes may have it.
+    shared: AtomicBool,
     origin: Origin,
 }
 
@@ -114,6 +117,7 @@ impl Storage {
             base,
             bytes,
             head,
+            shared: AtomicBool::new(false),
             origin,
         }))
     }
@@ -164,6 +168,11 @@ impl Storage {
         true
     }
 
+    /// Notes that other processes may have the range.
+    pub(super) fn mark_shared(&self) {
+        self.shared.store(true, Ordering::Relaxed);
+    }
+
     /// Copies bytes out, from `offset`. `false` if the range leaves the storage.
     ///
     /// A wave that writes the same bytes at the same time makes their values unspecified, as on
@@ -208,7 +217,7 @@ impl Drop for Storage {
             let _ = unsafe { rustix::mm::munmap(start.cast(), self.bytes + self.head) };
         }
         if let Origin::Arena { arena, offset } = &self.origin {
-            arena.give_back(*offset, self.bytes as u64);
+            arena.give_back(*offset, self.bytes as u64, *self.shared.get_mut());
         }
     }
 }
