@@ -177,7 +177,7 @@ extern "C" fn at_exit() {
     write_report();
 }
 
-/// Writes the report where ROCJITSU_REPORT says, if this process has a driver. `%p` stands for the process's number.
+/// Writes the report where the configuration or ROCJITSU_REPORT says, if this process has a driver. `%p` stands for the process's number.
 pub fn write_report() {
     static WRITTEN: AtomicI32 = AtomicI32::new(0);
     if !is_made() {
@@ -185,13 +185,13 @@ pub fn write_report() {
     }
     let me = this_process();
     tell(|driver| {
-        let Some(path) = std::env::var_os("ROCJITSU_REPORT").filter(|path| !path.is_empty()) else {
+        let Some(path) = &driver.machine().options.report else {
             return;
         };
         if WRITTEN.swap(me, Ordering::Relaxed) == me {
             return;
         }
-        let path = with_process_number(&path, me);
+        let path = with_process_number(path.as_os_str(), me);
         let text = match serde_json::to_string_pretty(&driver.report()) {
             Ok(text) => text,
             Err(error) => return eprintln!("rocjitsu: the report cannot be written: {error}"),

@@ -49,7 +49,7 @@ fn to_c(stat: &topology::Stat) -> Stat {
     out.st_mode = stat.mode;
     out.st_nlink = stat.links;
     out.st_rdev = libc::makedev(stat.device.0, stat.device.1);
-    out.st_size = stat.size.cast_signed();
+    out.st_size = stat.bytes.cast_signed();
     out.st_blksize = 4096;
     out.st_atime = born();
     out.st_mtime = born();
