@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use libc::{c_int, c_uint};
-use rocjitsu_kfd::topology::{self, Lookup, Node};
+use rocjitsu_kfd::topology::{self, Kind, Lookup, Node};
 use rocjitsu_kfd::{Driver, Errno};
 
 use crate::dirs::Entry;
@@ -25,20 +25,55 @@ fn born() -> i64 {
     })
 }
 
-/// What the trees have at a path; `None` if the path is the real system's.
-pub fn find<'a>(driver: &'a Driver, path: &Path, follow: bool) -> Answer<(PathBuf, &'a Node)> {
-    Some(match driver.tree().lookup(path, follow) {
-        Lookup::NotOurs { .. } => return None,
+/// Something in the trees.
+#[derive(Debug)]
+pub enum Found<'a> {
+    /// A node of the trees' own.
+    Node(&'a Node),
+    /// A directory that only holds entries of the trees, since this system does not have it.
+    Bare(Vec<topology::Entry>),
+}
+
+impl Found<'_> {
+    /// What `stat` says of it.
+    pub fn stat(&self) -> topology::Stat {
+        match self {
+            Found::Node(node) => node.stat(),
+            Found::Bare(entries) => topology::Stat {
+                kind: Kind::Dir,
+                mode: libc::S_IFDIR | 0o755,
+                // Different for different directories, and from the inodes of the trees.
+                inode: entries.first().map_or(1, |entry| entry.inode | 1 << 48),
+                bytes: 0,
+                links: 2,
+                device: (0, 0),
+            },
+        }
+    }
+}
+
+/// What the trees have at a path, and its canonical path; `None` if the path is the real system's.
+pub fn find<'a>(driver: &'a Driver, path: &Path, follow: bool) -> Answer<(PathBuf, Found<'a>)> {
+    let tree = driver.tree();
+    Some(match tree.lookup(path, follow) {
+        Lookup::NotOurs { path } => {
+            let path = PathBuf::from(path);
+            let entries = tree.merged(&path);
+            if entries.is_empty() || path.symlink_metadata().is_ok() {
+                return None;
+            }
+            Ok((path, Found::Bare(entries)))
+        }
         Lookup::Missing => Err(Errno::NOENT),
         Lookup::NotADirectory => Err(Errno::NOTDIR),
         Lookup::Loop => Err(Errno::LOOP),
-        Lookup::Found { path, node } => Ok((path.into(), node)),
+        Lookup::Found { path, node } => Ok((path.into(), Found::Node(node))),
     })
 }
 
 /// The answer of `stat` (or of `lstat`, if `follow` is false).
 pub fn stat(driver: &Driver, path: &Path, follow: bool) -> Answer<Stat> {
-    Some(find(driver, path, follow)?.map(|(_, node)| to_c(&node.stat())))
+    Some(find(driver, path, follow)?.map(|(_, found)| to_c(&found.stat())))
 }
 
 fn to_c(stat: &topology::Stat) -> Stat {
@@ -79,8 +114,8 @@ pub fn to_statx(stat: &Stat) -> Statx {
 
 /// The answer of `access` for any user: everything may be read, devices written, directories searched.
 pub fn access(driver: &Driver, path: &Path, mode: c_int, follow: bool) -> Answer<c_int> {
-    Some(find(driver, path, follow)?.and_then(|(_, node)| {
-        let has = node.stat().mode;
+    Some(find(driver, path, follow)?.and_then(|(_, found)| {
+        let has = found.stat().mode;
         let wants = [(libc::R_OK, 0o444), (libc::W_OK, 0o222), (libc::X_OK, 0o111)];
         if wants.iter().any(|(want, bits)| mode & want != 0 && has & bits == 0) {
             Err(Errno::ACCESS)
@@ -93,12 +128,16 @@ pub fn access(driver: &Driver, path: &Path, mode: c_int, follow: bool) -> Answer
 /// The entries of a directory of the trees, with `.` and `..`.
 pub fn entries(driver: &Driver, path: &Path) -> Answer<Vec<Entry>> {
     let answer = find(driver, path, true)?;
-    Some(answer.and_then(|(_, node)| {
-        let entries = node.entries().ok_or(Errno::NOTDIR)?;
+    Some(answer.and_then(|(_, found)| {
+        let inode = found.stat().inode;
+        let entries = match found {
+            Found::Node(node) => node.entries().ok_or(Errno::NOTDIR)?,
+            Found::Bare(entries) => entries,
+        };
         let dot = |name: &str| Entry {
             name: name.into(),
             kind: libc::DT_DIR,
-            inode: node.stat().inode,
+            inode,
         };
         Ok([dot("."), dot("..")]
             .into_iter()
@@ -124,10 +163,10 @@ fn to_entry(entry: topology::Entry) -> Entry {
     Entry {
         name: entry.name.into(),
         kind: match entry.kind {
-            topology::Kind::Dir => libc::DT_DIR,
-            topology::Kind::File => libc::DT_REG,
-            topology::Kind::Link => libc::DT_LNK,
-            topology::Kind::CharDevice => libc::DT_CHR,
+            Kind::Dir => libc::DT_DIR,
+            Kind::File => libc::DT_REG,
+            Kind::Link => libc::DT_LNK,
+            Kind::CharDevice => libc::DT_CHR,
         },
         inode: entry.inode,
     }
@@ -136,7 +175,10 @@ fn to_entry(entry: topology::Entry) -> Entry {
 /// Where a link points.
 pub fn read_link(driver: &Driver, path: &Path) -> Answer<PathBuf> {
     let answer = find(driver, path, false)?;
-    Some(answer.and_then(|(_, node)| node.target().map(PathBuf::from).ok_or(Errno::INVAL)))
+    Some(answer.and_then(|(_, found)| match found {
+        Found::Node(node) => node.target().map(PathBuf::from).ok_or(Errno::INVAL),
+        Found::Bare(_) => Err(Errno::INVAL),
+    }))
 }
 
 /// The path without links, `.` and `..`.

@@ -247,7 +247,7 @@ scandir_hooks! {
 }
 
 /// `GLOB_ALTDIRFUNC`: list directories by the functions in the result's structure.
-const OWN_FUNCTIONS: c_int = 1 << 6;
+const OWN_FUNCTIONS: c_int = 1 << 9;
 
 macro_rules! glob_hooks {
     ($($name:ident,)*) => {$(

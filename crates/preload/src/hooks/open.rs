@@ -8,7 +8,8 @@ use libc::{c_char, c_int, mode_t};
 use rocjitsu_kfd::{Driver, Errno, topology};
 
 use crate::fds::{self, Kind};
-use crate::{paths, process, real, tree};
+use crate::tree::{self, Found};
+use crate::{paths, process, real};
 
 /// Opens a path of ours; `None` if it is none.
 ///
@@ -22,11 +23,11 @@ pub unsafe fn open_ours(at: c_int, path: *const c_char, flags: c_int) -> Option<
 }
 
 fn open_path(driver: &Driver, path: &Path, flags: c_int) -> Option<Result<c_int, Errno>> {
-    let (canonical, node) = match tree::find(driver, path, flags & libc::O_NOFOLLOW == 0)? {
+    let (canonical, found) = match tree::find(driver, path, flags & libc::O_NOFOLLOW == 0)? {
         Ok(found) => found,
         Err(errno) => return Some(Err(errno)),
     };
-    let kind = node.kind();
+    let kind = found.stat().kind;
     let writes = flags & libc::O_ACCMODE != libc::O_RDONLY;
     let answer = if flags & (libc::O_CREAT | libc::O_EXCL) == libc::O_CREAT | libc::O_EXCL {
         Err(Errno::EXIST)
@@ -40,7 +41,11 @@ fn open_path(driver: &Driver, path: &Path, flags: c_int) -> Option<Result<c_int,
             topology::Kind::Dir => memory_file(&[]).and_then(|file| give(file, Kind::Directory, path, flags)),
             topology::Kind::File if writes => Err(Errno::ACCESS),
             topology::Kind::File => {
-                memory_file(&node.bytes().unwrap_or_default()).and_then(|file| give(file, Kind::File, path, flags))
+                let text = match found {
+                    Found::Node(node) => node.bytes().unwrap_or_default(),
+                    Found::Bare(_) => Vec::new(),
+                };
+                memory_file(&text).and_then(|file| give(file, Kind::File, path, flags))
             }
             topology::Kind::CharDevice => driver.open(&canonical, flags)?.and_then(|file| {
                 let number = file.as_raw_fd();
