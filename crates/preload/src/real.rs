@@ -136,6 +136,7 @@ functions! {
     fn close(fd: c_int) -> c_int, as (c_int), else direct!(SYS_close, fd) as c_int;
     fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int, as (c_uint, c_uint, c_int),
         else direct!(SYS_close_range, first, last, flags) as c_int;
+    fn closefrom(first: c_int) -> (), as (c_int), else ();
     fn lseek(fd: c_int, offset: off_t, whence: c_int) -> off_t, as (c_int, off_t, c_int),
         else direct!(SYS_lseek, fd, offset, whence);
     fn lseek64(fd: c_int, offset: off_t, whence: c_int) -> off_t, as (c_int, off_t, c_int),

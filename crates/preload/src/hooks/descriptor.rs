@@ -126,15 +126,29 @@ unsafe extern "C" fn close(fd: c_int) -> c_int {
     unsafe { real::close(fd) }
 }
 
+/// The descriptors from `first` to `last` are about to be closed.
+fn forget_range(first: c_uint, last: c_uint) {
+    if is_inside() || !table_is_mine() {
+        return;
+    }
+    let number = |fd: c_uint| c_int::try_from(fd).unwrap_or(c_int::MAX);
+    for fd in fds::range(number(first), number(last)) {
+        forget(fd);
+    }
+    // The driver knows descriptors that are not in the table, in the numbers below its own limit.
+    let _errno = KeepErrno::new();
+    process::tell(|driver| {
+        let last = number(last).min(fds::LIMIT as c_int - 1);
+        (number(first)..=last).for_each(|fd| driver.closed(fd));
+    });
+}
+
 #[cfg_attr(not(test), unsafe(no_mangle))]
 unsafe extern "C" fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
     // With CLOSE_RANGE_CLOEXEC nothing is closed now. CLOSE_RANGE_UNSHARE is for threads with tables of their own,
     // which this library does not follow.
-    if flags & libc::CLOSE_RANGE_CLOEXEC as c_int == 0 && !is_inside() && table_is_mine() {
-        let number = |fd: c_uint| c_int::try_from(fd).unwrap_or(c_int::MAX);
-        for fd in fds::range(number(first), number(last)) {
-            forget(fd);
-        }
+    if flags & libc::CLOSE_RANGE_CLOEXEC as c_int == 0 {
+        forget_range(first, last);
     }
     // SAFETY: the program calls as it would call the C library.
     unsafe { real::close_range(first, last, flags) }
@@ -142,8 +156,9 @@ unsafe extern "C" fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c
 
 #[cfg_attr(not(test), unsafe(no_mangle))]
 unsafe extern "C" fn closefrom(first: c_int) {
-    // SAFETY: the program calls as it would call the C library, whose function does the same.
-    unsafe { close_range(first.max(0).cast_unsigned(), c_uint::MAX, 0) };
+    forget_range(first.max(0).cast_unsigned(), c_uint::MAX);
+    // SAFETY: the program calls as it would call the C library.
+    unsafe { real::closefrom(first) }
 }
 
 /// The size of an exported buffer, whose file is larger than it.
