@@ -1,21 +1,24 @@
 //! The driver of one process: what the preloaded library asks, by descriptor and by path.
 
 use std::ffi::c_void;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, Weak};
 
 use rocjitsu_config::Machine;
+use rocjitsu_gpu::memory::{Arena, PAGE, shared_range};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use crate::abi::Request;
+use crate::buffer::{Buffers, Mmap, Vram};
 use crate::context::Context;
 use crate::descriptors::{Descriptors, Object};
 use crate::drm::{DrmCall, RenderFile};
 use crate::file::{self, Identity};
-use crate::process::ForkMark;
+use crate::process::{ForkMark, lock};
 use crate::report::{Recorder, Report};
+use crate::svm::OwnFiles;
 use crate::table::{self, Call, Run};
 use crate::topology::{GpuIdentity, Stat, Tree};
 use crate::user::User;
@@ -37,8 +40,10 @@ pub enum Error {
 #[derive(Debug)]
 pub(crate) struct Gpu {
     pub(crate) identity: GpuIdentity,
-    /// The file that its render nodes are views of.
-    pub(crate) file: OwnedFd,
+    /// The file that its render nodes are views of: the memory that is allocated for it.
+    pub(crate) arena: Arc<Arena>,
+    /// The account of its device memory.
+    pub(crate) vram: Arc<Vram>,
     pub(crate) file_identity: Identity,
 }
 
@@ -49,9 +54,12 @@ pub struct Driver {
     tree: Tree,
     gpus: Vec<Gpu>,
     /// The file that open `/dev/kfd`s are views of.
-    kfd: OwnedFd,
+    kfd: Arc<Arena>,
     kfd_identity: Identity,
     descriptors: Descriptors,
+    buffers: Buffers,
+    /// Every open `/dev/kfd` that may still live.
+    contexts: Mutex<Vec<Weak<Context>>>,
     user: User,
     recorder: Recorder,
     fork: ForkMark,
@@ -69,17 +77,18 @@ impl Driver {
         }
         let tree = Tree::new(&machine);
         let mut gpus = Vec::new();
-        for &identity in tree.gpus() {
-            let file = sparse("rocjitsu-gpu").map_err(host("memory file of a GPU"))?;
-            let file_identity = file::identity(file.as_fd()).map_err(host("memory file"))?;
+        for (&identity, gpu) in tree.gpus().iter().zip(&machine.gpus) {
+            let arena = arena("rocjitsu-gpu").map_err(host("memory file of a GPU"))?;
+            let file_identity = file::identity(arena.fd()).map_err(host("memory file"))?;
             gpus.push(Gpu {
                 identity,
-                file,
+                arena,
+                vram: Vram::new(gpu.vram_bytes),
                 file_identity,
             });
         }
-        let kfd = sparse("rocjitsu-kfd").map_err(host("doorbell file"))?;
-        let kfd_identity = file::identity(kfd.as_fd()).map_err(host("doorbell file"))?;
+        let kfd = arena("rocjitsu-kfd").map_err(host("doorbell file"))?;
+        let kfd_identity = file::identity(kfd.fd()).map_err(host("doorbell file"))?;
         Ok(Driver {
             machine,
             tree,
@@ -87,6 +96,8 @@ impl Driver {
             kfd,
             kfd_identity,
             descriptors: Descriptors::new(),
+            buffers: Buffers::new(),
+            contexts: Mutex::default(),
             user: User::new().map_err(host("copy buffer"))?,
             recorder: Recorder::default(),
             fork: ForkMark::new().map_err(host("fork mark"))?,
@@ -149,14 +160,22 @@ impl Driver {
     }
 
     fn open_kfd(&self, flags: OFlags) -> Result<OwnedFd, Errno> {
-        let fd = file::reopen(&self.kfd, flags)?;
-        let context = Arc::new(Context::new(self.gpus.len()));
+        let fd = file::reopen(self.kfd.fd(), flags)?;
+        let own = OwnFiles {
+            kfd: self.kfd.identity(),
+            gpus: self.gpus.iter().map(|gpu| gpu.arena.identity()).collect(),
+        };
+        let context = Arc::new(Context::new(self.gpus.len(), own));
+        let mut contexts = lock(&self.contexts);
+        contexts.retain(|context| context.strong_count() > 0);
+        contexts.push(Arc::downgrade(&context));
+        drop(contexts);
         self.register(fd, self.kfd_identity, Object::Kfd(context))
     }
 
     fn open_render(&self, index: usize, flags: OFlags) -> Result<OwnedFd, Errno> {
         let gpu = self.gpus.get(index).ok_or(Errno::NOENT)?;
-        let fd = file::reopen(&gpu.file, flags)?;
+        let fd = file::reopen(gpu.arena.fd(), flags)?;
         let file = Arc::new(RenderFile::new(index));
         self.register(fd, gpu.file_identity, Object::Render(file))
     }
@@ -251,18 +270,38 @@ impl Driver {
         done
     }
 
-    /// Maps memory for the program where the native call would not do the right thing: memory
-    /// that came from another process. `None` if the caller should make the native call.
+    /// Maps memory for the program where the native call would not do the right thing: buffers in another
+    /// file than the descriptor's (of another process, of another GPU), dmabufs, and parts of `/dev/kfd` that are not
+    /// exactly a GPU's doorbells. `None` if the caller should make the native call.
     pub fn mmap(
         &self,
-        _fd: BorrowedFd<'_>,
-        _addr: *mut c_void,
-        _len: usize,
-        _prot: i32,
-        _flags: i32,
-        _offset: i64,
+        fd: BorrowedFd<'_>,
+        addr: *mut c_void,
+        len: usize,
+        prot: i32,
+        flags: i32,
+        offset: i64,
     ) -> Option<Result<*mut c_void, Errno>> {
-        None
+        let how = Mmap {
+            address: addr,
+            bytes: len,
+            protection: prot,
+            flags,
+            offset: offset as u64,
+        };
+        match self.descriptors.get(fd) {
+            Some(Object::Render(_)) => self.buffers.mmap(&how),
+            Some(Object::Kfd(context)) => {
+                let bytes = (len as u64).next_multiple_of(PAGE);
+                let good = context.may_map(how.offset, bytes);
+                (!good).then_some(Err(Errno::INVAL))
+            }
+            Some(Object::Inherited) => None,
+            None => {
+                let (start, size) = shared_range(fd)?;
+                Some(how.part(fd, start, size, how.offset))
+            }
+        }
     }
 
     /// The program has closed a descriptor, or is about to.
@@ -311,8 +350,8 @@ impl Driver {
 
     /// Where `lseek(fd, 0, SEEK_END)` must arrive: the size of the buffer behind an exported
     /// dmabuf. `None` for all other descriptors.
-    pub fn seek_end(&self, _fd: BorrowedFd<'_>) -> Option<u64> {
-        None
+    pub fn seek_end(&self, fd: BorrowedFd<'_>) -> Option<u64> {
+        shared_range(fd).map(|(_, bytes)| bytes)
     }
 
     /// What `fstat` must say of one of the driver's descriptors: a character device.
@@ -329,7 +368,24 @@ impl Driver {
 
     /// The program's own memory in `[start, start + bytes)` is about to go away or to change
     /// its protection: GPUs lose it first.
-    pub fn host_range_gone(&self, _start: u64, _bytes: u64) {}
+    ///
+    /// Whole pages go, as `munmap` takes them: also those that the range only touches.
+    pub fn host_range_gone(&self, start: u64, bytes: u64) {
+        let first = start - start % PAGE;
+        let end = start
+            .checked_add(bytes)
+            .and_then(|end| end.checked_next_multiple_of(PAGE));
+        let Some(end) = end.filter(|&end| end > first && self.in_own_process()) else {
+            return;
+        };
+        let contexts: Vec<_> = lock(&self.contexts)
+            .iter()
+            .filter_map(Weak::upgrade)
+            .collect();
+        for context in contexts {
+            context.ranges.gone(first, end);
+        }
+    }
 
     /// What has happened up to now.
     pub fn report(&self) -> Report {
@@ -353,6 +409,15 @@ impl Driver {
 
     pub(crate) fn user(&self) -> &User {
         &self.user
+    }
+
+    pub(crate) fn buffers(&self) -> &Buffers {
+        &self.buffers
+    }
+
+    /// The file that open `/dev/kfd`s are views of.
+    pub(crate) fn kfd_arena(&self) -> &Arc<Arena> {
+        &self.kfd
     }
 
     pub(crate) fn gpus(&self) -> &[Gpu] {
@@ -379,14 +444,7 @@ impl Driver {
     }
 }
 
-/// A sparse file as large as the host allows, up to 2^46 bytes.
-fn sparse(name: &str) -> Result<OwnedFd, Errno> {
-    let mut last = Errno::NOMEM;
-    for bits in (40..=46).rev() {
-        match file::memfd(name, 1 << bits) {
-            Ok(fd) => return Ok(fd),
-            Err(error) => last = error,
-        }
-    }
-    Err(last)
+/// A sparse file for memory.
+fn arena(name: &str) -> Result<Arc<Arena>, Errno> {
+    Arena::new(name).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::NOMEM))
 }

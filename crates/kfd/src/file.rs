@@ -1,7 +1,7 @@
 //! Descriptors that the driver makes itself: memfds and further open file descriptions of them.
 //! Raw system calls only, since libc's names are interposed in this process.
 
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{MemfdFlags, Mode, OFlags};
 use rustix::io::Errno;
@@ -31,11 +31,11 @@ pub(crate) fn memfd(name: &str, bytes: u64) -> Result<OwnedFd, Errno> {
 
 /// Another open file description of `file`, with a file position of its own; where the kernel
 /// does not let it be opened again (no `/proc`), a duplicate.
-pub(crate) fn reopen(file: &OwnedFd, flags: OFlags) -> Result<OwnedFd, Errno> {
+pub(crate) fn reopen(file: BorrowedFd<'_>, flags: OFlags) -> Result<OwnedFd, Errno> {
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     let kept = flags & (OFlags::CLOEXEC | OFlags::NONBLOCK);
     match rustix::fs::open(path, OFlags::RDWR | kept, Mode::empty()) {
         Ok(fd) => Ok(fd),
-        Err(_) => rustix::io::fcntl_dupfd_cloexec(file.as_fd(), 0),
+        Err(_) => rustix::io::fcntl_dupfd_cloexec(file, 0),
     }
 }
