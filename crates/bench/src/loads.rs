@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
 use rocjitsu_gpu::code_object::KernelDescriptor;
-use rocjitsu_gpu::dispatch::{Device, Dispatch, Limits, Options};
+use rocjitsu_gpu::dispatch::{Device, Dispatch, Limits, Options, Origin};
 use rocjitsu_gpu::memory::{Memory, Request};
 use rocjitsu_isa::Target;
 use rocjitsu_lanes::Backend;
@@ -78,10 +78,12 @@ pub fn contiguous(repeat: u32) -> Result<()> {
             packet: 0,
             queue: 0,
             id: 0,
+            origin: Origin::default(),
         };
         let options = Options {
             threads: 1,
             eager_registers: false,
+            ..Options::default()
         };
         let mut best = f64::INFINITY;
         for _ in 0..repeat.max(1) {

@@ -104,10 +104,12 @@ impl Engine {
             packet: placed.packet_address,
             queue: placed.queue_address,
             id: 0,
+            origin: dispatch::Origin::default(),
         };
         let how = dispatch::Options {
             threads: options.threads,
             eager_registers: options.eager_registers,
+            ..dispatch::Options::default()
         };
         let done = self.device.dispatch(&dispatch, how, options.observer);
         let done = done.map_err(|error| self.explain(error))?;

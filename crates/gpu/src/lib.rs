@@ -4,3 +4,5 @@ pub mod code_object;
 pub mod dispatch;
 pub mod lock;
 pub mod memory;
+mod pool;
+pub mod queue;

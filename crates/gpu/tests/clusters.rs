@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use rocjitsu_gpu::code_object::KernelDescriptor;
-use rocjitsu_gpu::dispatch::{Device, Dispatch, DispatchError, Limits, Options, Statistics};
+use rocjitsu_gpu::dispatch::{
+    Device, Dispatch, DispatchError, Limits, Options, Origin, Statistics,
+};
 use rocjitsu_gpu::memory::{Memory, Request};
 use rocjitsu_isa::Target;
 use rocjitsu_lanes::Backend;
@@ -41,6 +43,7 @@ fn run(
         packet: 0,
         queue: 0,
         id: 0,
+        origin: Origin::default(),
     };
     let limits = Limits {
         compute_units: 4,
@@ -52,6 +55,7 @@ fn run(
     let options = Options {
         threads: 2,
         eager_registers: false,
+        ..Options::default()
     };
     let done = device.dispatch(&dispatch, options, &rocjitsu_observe::Silent);
     let mut out = [0; 32];

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use rocjitsu_gpu::code_object::KernelDescriptor;
-use rocjitsu_gpu::dispatch::{Device, Dispatch, Limits, Options};
+use rocjitsu_gpu::dispatch::{Device, Dispatch, Limits, Options, Origin};
 use rocjitsu_gpu::memory::{Memory, Request};
 use rocjitsu_isa::Target;
 use rocjitsu_lanes::Backend;
@@ -65,10 +65,12 @@ fn v0_of(ids: u32, workgroup: [u32; 3]) -> Vec<u32> {
         packet: 0,
         queue: 0,
         id: 0,
+        origin: Origin::default(),
     };
     let options = Options {
         threads: 1,
         eager_registers: false,
+        ..Options::default()
     };
     device.dispatch(&dispatch, options, &Silent).expect("runs");
     let mut words = vec![0u8; 4 * workgroup.iter().product::<u32>() as usize];

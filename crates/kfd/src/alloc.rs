@@ -12,7 +12,8 @@ use crate::abi::{
     AllocMemoryOfGpu, FreeMemoryOfGpu, GetAvailableMemory, MapMemory, alloc_flags as flag,
 };
 use crate::buffer::{Buffer, Made};
-use crate::context::{Context, DOORBELLS};
+use crate::context::Context;
+use crate::queue::SLICE;
 use crate::svm::Ranges;
 use crate::table::{Call, Handled};
 
@@ -308,10 +309,10 @@ pub(crate) fn alloc(call: &Call<'_>, args: &mut AllocMemoryOfGpu) -> Handled {
         context.ranges.check_host(host, bytes, write)?;
         Backing::Host(host)
     } else if args.flags & flag::DOORBELL != 0 {
-        if args.size != DOORBELLS {
+        if args.size != SLICE {
             return Err(Errno::INVAL);
         }
-        Backing::Pages(context.doorbells(driver, index)?)
+        Backing::Pages(context.doorbells(driver, index)?.storage().clone())
     } else if args.flags & flag::MMIO_REMAP != 0 {
         if args.size != PAGE {
             return Err(Errno::INVAL);

@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, Weak};
 
 use rocjitsu_config::Machine;
 use rocjitsu_gpu::memory::{Arena, PAGE, shared_range};
-use rustix::fs::OFlags;
+use rocjitsu_isa::Target;
+use rocjitsu_lanes::Backend;
 use rustix::io::Errno;
 
 use crate::abi::Request;
@@ -20,7 +21,7 @@ use crate::process::{ForkMark, lock};
 use crate::report::{Recorder, Report};
 use crate::svm::OwnFiles;
 use crate::table::{self, Call, Run};
-use crate::topology::{GpuIdentity, Stat, Tree};
+use crate::topology::{GpuIdentity, Kind, Lookup, Stat, Tree};
 use crate::user::User;
 
 /// Largest argument an ioctl request can name, 14 bits.
@@ -33,18 +34,25 @@ pub enum Error {
     #[error("no GPU is configured")]
     NoGpus,
     #[error("cannot make the driver's {what}: {source}")]
-    Host { what: &'static str, source: Errno },
+    Host {
+        what: &'static str,
+        source: std::io::Error,
+    },
+    #[error("GPU {gpu}: `{target}` is no target that executes")]
+    Target { gpu: String, target: String },
+    #[error("this host has no lane back end `{0}`")]
+    Lanes(String),
 }
 
 /// A GPU that the driver simulates.
 #[derive(Debug)]
 pub(crate) struct Gpu {
     pub(crate) identity: GpuIdentity,
-    /// The file that its render nodes are views of: the memory that is allocated for it.
+    pub(crate) target: Target,
+    /// The file that its render nodes are views of.
     pub(crate) arena: Arc<Arena>,
     /// The account of its device memory.
     pub(crate) vram: Arc<Vram>,
-    pub(crate) file_identity: Identity,
 }
 
 /// The simulated driver. One per process; every method may be called from any thread.
@@ -55,13 +63,13 @@ pub struct Driver {
     gpus: Vec<Gpu>,
     /// The file that open `/dev/kfd`s are views of.
     kfd: Arc<Arena>,
-    kfd_identity: Identity,
+    backend: Backend,
     descriptors: Descriptors,
     buffers: Buffers,
     /// Every open `/dev/kfd` that may still live.
     contexts: Mutex<Vec<Weak<Context>>>,
     user: User,
-    recorder: Recorder,
+    recorder: Arc<Recorder>,
     fork: ForkMark,
 }
 
@@ -75,32 +83,38 @@ impl Driver {
         if machine.gpus.is_empty() {
             return Err(Error::NoGpus);
         }
+        let backend = match &machine.options.lanes {
+            None => Backend::best(),
+            Some(name) => Backend::from_name(name)
+                .filter(|backend| backend.is_supported())
+                .ok_or_else(|| Error::Lanes(name.clone()))?,
+        };
         let tree = Tree::new(&machine);
         let mut gpus = Vec::new();
         for (&identity, gpu) in tree.gpus().iter().zip(&machine.gpus) {
-            let arena = arena("rocjitsu-gpu").map_err(host("memory file of a GPU"))?;
-            let file_identity = file::identity(arena.fd()).map_err(host("memory file"))?;
             gpus.push(Gpu {
                 identity,
-                arena,
+                target: gpu.target.parse().map_err(|_| Error::Target {
+                    gpu: gpu.name.clone(),
+                    target: gpu.target.clone(),
+                })?,
+                arena: Arena::new("rocjitsu-gpu").map_err(host("memory file of a GPU"))?,
                 vram: Vram::new(gpu.vram_bytes),
-                file_identity,
             });
         }
-        let kfd = arena("rocjitsu-kfd").map_err(host("doorbell file"))?;
-        let kfd_identity = file::identity(kfd.fd()).map_err(host("doorbell file"))?;
+        let io = |what| move |error: Errno| host(what)(error.into());
         Ok(Driver {
             machine,
             tree,
             gpus,
-            kfd,
-            kfd_identity,
+            kfd: Arena::new("rocjitsu-kfd").map_err(host("doorbell file"))?,
+            backend,
             descriptors: Descriptors::new(),
             buffers: Buffers::new(),
             contexts: Mutex::default(),
-            user: User::new().map_err(host("copy buffer"))?,
-            recorder: Recorder::default(),
-            fork: ForkMark::new().map_err(host("fork mark"))?,
+            user: User::new().map_err(io("copy buffer"))?,
+            recorder: Arc::default(),
+            fork: ForkMark::new().map_err(io("fork mark"))?,
         })
     }
 
@@ -146,38 +160,38 @@ impl Driver {
     /// `flags` are those of `open`. The descriptor belongs to the caller, who must tell the driver
     /// when the program closes it ([`Driver::closed`]) or duplicates it ([`Driver::duplicated`]).
     pub fn open(&self, path: &Path, flags: i32) -> Option<Result<OwnedFd, Errno>> {
-        let flags = OFlags::from_bits_retain(flags as u32);
-        let path = path.to_str()?;
-        if path == "/dev/kfd" {
-            return Some(self.open_kfd(flags));
+        let _ = flags;
+        let Lookup::Found { path, node } = self.tree.lookup(path, true) else {
+            return None;
+        };
+        match node.kind() {
+            Kind::File => Some(copy_of(&node.bytes().unwrap_or_default())),
+            Kind::CharDevice if path == "/dev/kfd" => Some(self.open_kfd()),
+            Kind::CharDevice => {
+                let minor = path.strip_prefix("/dev/dri/renderD")?.parse::<u32>().ok()?;
+                let mut minors = self.gpus.iter().map(|gpu| gpu.identity.render_minor);
+                let index = minors.position(|other| other == minor)?;
+                Some(self.open_render(index))
+            }
+            Kind::Dir | Kind::Link => None,
         }
-        let minor = path.strip_prefix("/dev/dri/renderD")?.parse::<u32>().ok()?;
-        let index = self
-            .gpus
-            .iter()
-            .position(|gpu| gpu.identity.render_minor == minor)?;
-        Some(self.open_render(index, flags))
     }
 
-    fn open_kfd(&self, flags: OFlags) -> Result<OwnedFd, Errno> {
-        let fd = file::reopen(self.kfd.fd(), flags)?;
-        let own = OwnFiles {
-            kfd: self.kfd.identity(),
-            gpus: self.gpus.iter().map(|gpu| gpu.arena.identity()).collect(),
-        };
-        let context = Arc::new(Context::new(self.gpus.len(), own));
+    fn open_kfd(&self) -> Result<OwnedFd, Errno> {
+        let fd = self.kfd.reopen().map_err(errno)?.into_owned();
+        let context = Arc::new(Context::new(self));
         let mut contexts = lock(&self.contexts);
         contexts.retain(|context| context.strong_count() > 0);
         contexts.push(Arc::downgrade(&context));
         drop(contexts);
-        self.register(fd, self.kfd_identity, Object::Kfd(context))
+        self.register(fd, self.kfd.identity(), Object::Kfd(context))
     }
 
-    fn open_render(&self, index: usize, flags: OFlags) -> Result<OwnedFd, Errno> {
+    fn open_render(&self, index: usize) -> Result<OwnedFd, Errno> {
         let gpu = self.gpus.get(index).ok_or(Errno::NOENT)?;
-        let fd = file::reopen(gpu.arena.fd(), flags)?;
+        let fd = gpu.arena.reopen().map_err(errno)?.into_owned();
         let file = Arc::new(RenderFile::new(index));
-        self.register(fd, gpu.file_identity, Object::Render(file))
+        self.register(fd, gpu.arena.identity(), Object::Render(file))
     }
 
     fn register(&self, fd: OwnedFd, identity: Identity, object: Object) -> Result<OwnedFd, Errno> {
@@ -394,10 +408,13 @@ impl Driver {
 
     /// Which device a file is: `Some(None)` for `/dev/kfd`, the render minor for a GPU.
     fn kind_of(&self, identity: Identity) -> Option<Option<u32>> {
-        if identity == self.kfd_identity {
+        if identity == self.kfd.identity() {
             return Some(None);
         }
-        let gpu = self.gpus.iter().find(|gpu| gpu.file_identity == identity)?;
+        let gpu = self
+            .gpus
+            .iter()
+            .find(|gpu| gpu.arena.identity() == identity)?;
         Some(Some(gpu.identity.render_minor))
     }
 
@@ -411,13 +428,30 @@ impl Driver {
         &self.user
     }
 
+    pub(crate) fn recorder(&self) -> &Arc<Recorder> {
+        &self.recorder
+    }
+
+    /// The file that doorbells lie in.
+    pub(crate) fn kfd_arena(&self) -> &Arc<Arena> {
+        &self.kfd
+    }
+
+    /// What computes the lanes.
+    pub(crate) fn backend(&self) -> Backend {
+        self.backend
+    }
+
     pub(crate) fn buffers(&self) -> &Buffers {
         &self.buffers
     }
 
-    /// The file that open `/dev/kfd`s are views of.
-    pub(crate) fn kfd_arena(&self) -> &Arc<Arena> {
-        &self.kfd
+    /// The files that the driver's own memory is in.
+    pub(crate) fn own_files(&self) -> OwnFiles {
+        OwnFiles {
+            kfd: self.kfd.identity(),
+            gpus: self.gpus.iter().map(|gpu| gpu.arena.identity()).collect(),
+        }
     }
 
     pub(crate) fn gpus(&self) -> &[Gpu] {
@@ -444,7 +478,16 @@ impl Driver {
     }
 }
 
-/// A sparse file for memory.
-fn arena(name: &str) -> Result<Arc<Arena>, Errno> {
-    Arena::new(name).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::NOMEM))
+fn errno(error: std::io::Error) -> Errno {
+    Errno::from_io_error(&error).unwrap_or(Errno::NOMEM)
+}
+
+/// A file of its own with these bytes, its position at the start.
+fn copy_of(bytes: &[u8]) -> Result<OwnedFd, Errno> {
+    let fd = file::memfd("rocjitsu-file", 0)?;
+    let mut at = 0;
+    while at < bytes.len() {
+        at += rustix::io::pwrite(&fd, &bytes[at..], at as u64)?;
+    }
+    Ok(fd)
 }

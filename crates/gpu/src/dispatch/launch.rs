@@ -69,7 +69,8 @@ fn place(shared: &Shared<'_>, linear: u64) -> ([u32; 3], [u32; 3]) {
     let clusters: [u64; 3] = std::array::from_fn(|i| shared.groups[i].div_ceil(cluster[i]));
     let outer = split(linear / size, clusters);
     let inner = split(linear % size, cluster);
-    let id = std::array::from_fn(|i| (outer[i] * cluster[i] + inner[i]) as u32);
+    let first = shared.dispatch.origin.first_workgroup;
+    let id = std::array::from_fn(|i| (outer[i] * cluster[i] + inner[i]) as u32 + first[i]);
     (id, inner.map(|n| n as u32))
 }
 
@@ -153,6 +154,7 @@ fn set_up(
     wave.scratch = place.scratch;
     wave.scratch_size = shared.scratch.per_item();
     wave.waiting = Waiting::No;
+    wave.doorbell = dispatch.origin.doorbell;
     let r1 = &d.rsrc1;
     if target.generation() == 9 {
         // VGPR_SIZE in bits 13:8 and SGPR_SIZE in bits 27:24, as RSRC1 counts them.
@@ -160,7 +162,10 @@ fn set_up(
     }
     if matches!(target, Target::Gfx942 | Target::Gfx950) {
         // Workgroups are dealt to the XCCs one by one.
-        wave.hwreg[XCC_ID] = (place.linear % u64::from(shared.device.limits.xccs.max(1))) as u32;
+        wave.hwreg[XCC_ID] = dispatch
+            .origin
+            .xcc
+            .unwrap_or_else(|| (place.linear % u64::from(shared.device.limits.xccs.max(1))) as u32);
     }
     wave.mode = r1.round_32
         | r1.round_16_64 << 2
@@ -217,6 +222,13 @@ fn user_sgprs(
     place: &Place,
 ) -> Result<(), DispatchError> {
     let dispatch = shared.dispatch;
+    if let Some(data) = &dispatch.origin.user_data {
+        let count = dispatch.descriptor.rsrc2.user_sgpr_count as usize;
+        for (slot, &value) in wave.s[..scalar::VCC].iter_mut().zip(data).take(count) {
+            *slot = value;
+        }
+        return Ok(());
+    }
     let u = &dispatch.descriptor.user_sgprs;
     let mut pair = |n: Option<u32>, value: u64| {
         if let Some(n) = n {
@@ -312,7 +324,12 @@ fn system_sgprs(shared: &Shared<'_>, wave: &mut Wave, target: Target, place: &Pl
         push(waves_of(place.items, dispatch.descriptor.wave_size));
     }
     if r2.private_segment && !target.architected_flat_scratch() {
-        push((place.scratch - place.region) as u32);
+        // From the descriptor's base: that of the queue's memory if the program wrote the descriptor.
+        let base = match (&dispatch.origin.user_data, dispatch.origin.scratch) {
+            (Some(_), Some(memory)) => memory.base,
+            _ => place.region,
+        };
+        push(place.scratch.wrapping_sub(base) as u32);
     }
 }
 

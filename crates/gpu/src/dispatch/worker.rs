@@ -6,6 +6,7 @@
 //! other, so a worker starts them together and they share each turn.
 
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use rocjitsu_exec::barrier;
 use rocjitsu_exec::code::CodeView;
@@ -19,19 +20,19 @@ use super::{DispatchError, Shared};
 /// Instructions that a wave may execute before others get their turn.
 const QUANTUM: u64 = 1 << 18;
 
-/// What one worker did.
-pub struct Part {
-    pub counts: Counts,
-    pub waves: u64,
-    pub peak_pages: usize,
-}
+/// How long a worker works alone on a small dispatch before it asks for help: about what waking a thread takes.
+const ALONE: Duration = Duration::from_micros(20);
+
+/// Rounds in which all waves sleep, after which the worker sleeps too, and for how long.
+const IDLE_ROUNDS: u32 = 64;
+const NAP: Duration = Duration::from_micros(20);
 
 /// How a turn of a cluster ended.
 enum Turn {
     /// Every wave has ended.
     Ended,
-    /// Some wave can go on later.
-    Spins,
+    /// Some wave can go on later. `busy`: one has used up its turn, the others only sleep.
+    Spins { busy: bool },
 }
 
 /// Workgroups that run together: those of a cluster, or just one.
@@ -51,6 +52,8 @@ struct Round {
     advanced: bool,
     /// A wave can go on later.
     spins: bool,
+    /// One of these used up its turn.
+    busy: bool,
 }
 
 struct Worker<'s, 'a> {
@@ -63,10 +66,13 @@ struct Worker<'s, 'a> {
     resident: Vec<Cluster>,
     /// Workgroups that ended, to be used again.
     spare: Cluster,
+    /// Brings other threads to the work; none once it was called.
+    recruit: Option<&'s dyn Fn()>,
+    started: Instant,
 }
 
-/// Runs workgroups until none is left or the dispatch has failed.
-pub fn run(shared: &Shared<'_>) -> Part {
+/// Runs workgroups until none is left or the dispatch is over. Calls `recruit` when that takes long.
+pub fn run(shared: &Shared<'_>, recruit: Option<&dyn Fn()>) {
     let device = shared.device;
     let memory = MemoryPort::new(&*device.memory);
     let mut worker = Worker {
@@ -77,38 +83,69 @@ pub fn run(shared: &Shared<'_>) -> Part {
         waves: 0,
         resident: Vec::new(),
         spare: Cluster::default(),
+        recruit,
+        started: Instant::now(),
     };
     if let Err(error) = worker.work() {
         shared.fail(error);
     }
-    Part {
-        counts: worker.counts,
-        waves: worker.waves,
-        peak_pages: worker.unit.pool.peak(),
+    let mut done = shared.done.lock().unwrap_or_else(|e| e.into_inner());
+    for (sum, n) in done.instructions.iter_mut().zip(worker.counts) {
+        *sum += n;
     }
+    done.waves += worker.waves;
+    done.peak_register_pages += worker.unit.pool.peak();
 }
 
 impl Worker<'_, '_> {
     fn work(&mut self) -> Result<(), DispatchError> {
+        let mut idle_rounds = 0;
         loop {
-            if self.resident.is_empty() && !self.admit(true)? {
+            if self.shared.halted() || self.resident.is_empty() && !self.admit(true)? {
                 return Ok(());
             }
             let mut index = 0;
+            let mut all_sleep = true;
             while index < self.resident.len() {
-                if self.shared.failed.load(Ordering::Acquire) {
+                if self.shared.halted() {
                     return Ok(());
                 }
                 match self.turn(index)? {
-                    Turn::Ended => self.retire(index),
-                    Turn::Spins => index += 1,
+                    Turn::Ended => {
+                        all_sleep = false;
+                        self.retire(index);
+                    }
+                    Turn::Spins { busy } => {
+                        all_sleep &= !busy;
+                        index += 1;
+                    }
                 }
+                self.call_for_help();
             }
             // Those that are left wait for somebody: perhaps for a workgroup that has not started.
             if !self.resident.is_empty() {
-                self.admit(false)?;
-                std::thread::yield_now();
+                let admitted = self.admit(false)?;
+                idle_rounds = if all_sleep && !admitted {
+                    idle_rounds + 1
+                } else {
+                    0
+                };
+                if idle_rounds > IDLE_ROUNDS {
+                    std::thread::sleep(NAP);
+                } else {
+                    std::thread::yield_now();
+                }
             }
+        }
+    }
+
+    /// Recruits other threads if there is work for them and it has taken long so far.
+    fn call_for_help(&mut self) {
+        let Some(recruit) = self.recruit else { return };
+        let total: u64 = self.shared.groups.iter().product();
+        if self.shared.next.load(Ordering::Relaxed) < total && self.started.elapsed() > ALONE {
+            recruit();
+            self.recruit = None;
         }
     }
 
@@ -172,19 +209,20 @@ impl Worker<'_, '_> {
                 cluster.barrier = resident.group.barriers[barrier::CLUSTER];
                 done.advanced |= round.advanced;
                 done.spins |= round.spins;
+                done.busy |= round.busy;
                 if resident.group.live == 0 {
                     cluster.live -= 1;
                     barrier::workgroup_ended(&mut cluster.barrier);
                 }
-                if shared.failed.load(Ordering::Relaxed) {
-                    return Ok(Turn::Spins);
+                if shared.halted() {
+                    return Ok(Turn::Spins { busy: true });
                 }
             }
             if cluster.live == 0 {
                 return Ok(Turn::Ended);
             }
             if done.spins && !done.advanced {
-                return Ok(Turn::Spins);
+                return Ok(Turn::Spins { busy: done.busy });
             }
             if !done.advanced && !done.spins {
                 return Err(deadlock(shared, cluster));
@@ -214,8 +252,11 @@ fn round<'u>(
             unit,
         };
         let stop = run_wave(&mut cx, code, QUANTUM, counts);
-        // Without a driver nobody receives interrupts.
-        wave.interrupts.clear();
+        for data in wave.interrupts.drain(..) {
+            if let Some(interrupt) = shared.options.interrupt {
+                interrupt(data);
+            }
+        }
         match stop {
             Stop::Waits if wave.waiting == Waiting::Ended => {
                 wave.v.release(&mut unit.pool);
@@ -223,7 +264,10 @@ fn round<'u>(
                 barrier::wave_ended(&mut resident.group);
                 done.advanced = true;
             }
-            Stop::Waits | Stop::Quantum if wave.waiting == Waiting::Turn => done.spins = true,
+            Stop::Waits | Stop::Quantum if wave.waiting == Waiting::Turn => {
+                done.spins = true;
+                done.busy |= stop == Stop::Quantum;
+            }
             Stop::Waits | Stop::Quantum => done.advanced = true,
             Stop::Fault => {
                 let (id, number) = (resident.group.id, wave.index);
@@ -236,7 +280,7 @@ fn round<'u>(
                 });
             }
         }
-        if shared.failed.load(Ordering::Relaxed) {
+        if shared.halted() {
             break;
         }
     }

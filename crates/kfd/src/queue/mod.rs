@@ -1,11 +1,15 @@
 //! Queues: the ioctls that make, change and destroy them.
 
+mod doorbell;
+
 use rustix::io::Errno;
 
 use crate::abi::{
     AllocQueueGws, CreateQueue, DestroyQueue, GetQueueWaveState, SetCuMask, UpdateQueue,
 };
 use crate::table::{Call, Handled};
+
+pub(crate) use doorbell::{Doorbells, SLICE};
 
 /// The queues of one context.
 #[derive(Debug, Default)]

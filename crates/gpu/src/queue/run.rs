@@ -1,0 +1,79 @@
+//! Running a dispatch for a queue, and what its end means for the queue.
+
+use rocjitsu_exec::error::Cause;
+use rocjitsu_exec::memory::FaultKind;
+
+use super::{Cx, DispatchReport, MemoryFault, QueueFault, Trouble, error};
+use crate::dispatch::{Dispatch, DispatchError, Options};
+
+/// Runs a dispatch to its end and reports it.
+pub fn run(cx: &mut Cx<'_>, dispatch: &Dispatch) -> Result<(), Trouble> {
+    let platform = cx.platform;
+    let interrupt = |data| platform.wave_interrupt(data);
+    let options = Options {
+        threads: cx.threads,
+        stop: Some(cx.stop),
+        interrupt: Some(&interrupt),
+        ..Options::default()
+    };
+    let done = cx.device.dispatch(dispatch, options, platform.observer());
+    cx.bus.refresh();
+    platform.finished(&DispatchReport {
+        kernel: &dispatch.name,
+        grid: dispatch.grid,
+        workgroup: dispatch.workgroup,
+        outcome: done.as_ref().map_err(ToString::to_string),
+    });
+    match done {
+        Ok(_) => Ok(()),
+        Err(DispatchError::Stop { .. }) => Err(Trouble::Stopped),
+        Err(error) => Err(Trouble::Fault(fault(&error))),
+    }
+}
+
+fn fault(error: &DispatchError) -> QueueFault {
+    let mut memory = None;
+    let code = match error {
+        DispatchError::Stopped { cause, .. } => match cause {
+            Cause::Memory {
+                access,
+                address,
+                kind,
+                ..
+            } => {
+                if *kind != FaultKind::Misaligned {
+                    memory = Some(MemoryFault {
+                        address: *address,
+                        write: *access != "load",
+                        fetch: false,
+                        kind: *kind,
+                    });
+                }
+                error::MEMORY
+            }
+            Cause::Fetch { address, kind, .. } => {
+                memory = Some(MemoryFault {
+                    address: *address,
+                    write: false,
+                    fetch: true,
+                    kind: *kind,
+                });
+                error::MEMORY
+            }
+            Cause::Lds { .. } => error::MEMORY,
+            Cause::Trap { .. } => error::TRAP,
+            Cause::Undecodable { .. } | Cause::Unsupported { .. } | Cause::Illegal { .. } => {
+                error::ILLEGAL_INSTRUCTION
+            }
+        },
+        DispatchError::Invalid { .. } => error::CODE_OBJECT,
+        DispatchError::Scratch { .. } => error::MEMORY,
+        // The hardware would hang; an end with a reason is better.
+        DispatchError::Deadlock { .. } | DispatchError::Stop { .. } => error::TRAP,
+    };
+    QueueFault {
+        code,
+        text: error.to_string(),
+        memory,
+    }
+}
