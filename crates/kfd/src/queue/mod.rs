@@ -9,7 +9,7 @@ use crate::abi::{
 };
 use crate::table::{Call, Handled};
 
-pub(crate) use doorbell::Doorbells;
+pub(crate) use doorbell::{Doorbells, SLICE};
 
 /// The queues of one context.
 #[derive(Debug, Default)]
