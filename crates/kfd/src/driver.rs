@@ -403,7 +403,13 @@ impl Driver {
 
     /// What has happened up to now.
     pub fn report(&self) -> Report {
-        self.recorder.report()
+        let gpus = self.machine.gpus.iter();
+        Report {
+            gpus: gpus
+                .map(|gpu| format!("{} ({})", gpu.name, gpu.target))
+                .collect(),
+            ..self.recorder.report().with_process()
+        }
     }
 
     /// Which device a file is: `Some(None)` for `/dev/kfd`, the render minor for a GPU.
@@ -435,6 +441,14 @@ impl Driver {
     /// The file that doorbells lie in.
     pub(crate) fn kfd_arena(&self) -> &Arc<Arena> {
         &self.kfd
+    }
+
+    /// Threads that a dispatch may use.
+    pub(crate) fn threads(&self) -> usize {
+        let chosen = self.machine.options.threads.map(|threads| threads as usize);
+        chosen
+            .or_else(|| std::thread::available_parallelism().ok().map(usize::from))
+            .unwrap_or(1)
     }
 
     /// What computes the lanes.
