@@ -7,7 +7,7 @@ use std::sync::{
     RwLockWriteGuard,
 };
 
-/// The place of a lock in the order. A thread that holds a lock takes only locks of higher rank.
+/// The place of a lock in the order, below 64. A thread that holds a lock takes only locks of higher rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rank(pub u16);
 
@@ -24,7 +24,9 @@ impl Rank {
 
 #[cfg(debug_assertions)]
 thread_local! {
-    static HELD: std::cell::RefCell<Vec<Rank>> = const { std::cell::RefCell::new(Vec::new()) };
+    /// A bit for each rank that is held. It has no destructor: programs free GPU memory from their own destructors,
+    /// which may run after those of this thread's variables.
+    static HELD: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
 /// Notes that this thread holds a rank, until dropped.
@@ -34,13 +36,15 @@ struct Held(#[cfg_attr(not(debug_assertions), allow(dead_code))] Rank);
 impl Held {
     fn new(rank: Rank) -> Held {
         #[cfg(debug_assertions)]
-        HELD.with_borrow_mut(|held| {
+        HELD.with(|held| {
+            let (now, bit) = (held.get(), 1u64 << rank.0);
             assert!(
-                held.iter().all(|&other| other < rank),
-                "a lock of rank {} is taken while {held:?} are held: the order is ascending",
-                rank.0
+                now < bit,
+                "a lock of rank {} is taken while ranks {:?} are held: the order is ascending",
+                rank.0,
+                (0..64).filter(|other| now >> other & 1 == 1).collect::<Vec<_>>()
             );
-            held.push(rank);
+            held.set(now | bit);
         });
         Held(rank)
     }
@@ -49,7 +53,7 @@ impl Held {
 impl Drop for Held {
     fn drop(&mut self) {
         #[cfg(debug_assertions)]
-        HELD.with_borrow_mut(|held| held.retain(|&other| other != self.0));
+        HELD.with(|held| held.set(held.get() & !(1 << self.0.0)));
     }
 }
 
