@@ -3,7 +3,7 @@
 
 use anyhow::{Result, anyhow};
 use rocjitsu_gpu::code_object::KernelDescriptor;
-use rocjitsu_gpu::dispatch::{Device, Dispatch, Limits, Options};
+use rocjitsu_gpu::dispatch::{Device, Dispatch, Limits, Options, jit};
 use rocjitsu_gpu::memory::{Memory, Request};
 use rocjitsu_isa::Target;
 use rocjitsu_lanes::Backend;
@@ -62,7 +62,7 @@ pub fn contiguous(repeat: u32) -> Result<()> {
             xccs: 1,
         };
         let device =
-            Device::new(Target::Gfx942, backend, limits, &memory).map_err(|e| anyhow!(e))?;
+            Device::new(Target::Gfx942, backend, jit::Options::default(), limits, &memory).map_err(|e| anyhow!(e))?;
         let dispatch = Dispatch {
             name: "loads".to_owned(),
             descriptor,

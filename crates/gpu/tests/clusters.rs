@@ -1,7 +1,7 @@
 //! Workgroup clusters of gfx1250: their barrier, and what a dispatch with them asks for.
 
 use rocjitsu_gpu::code_object::KernelDescriptor;
-use rocjitsu_gpu::dispatch::{Device, Dispatch, DispatchError, Limits, Options, Statistics};
+use rocjitsu_gpu::dispatch::{Device, Dispatch, DispatchError, Limits, Options, Statistics, jit};
 use rocjitsu_gpu::memory::{Memory, Request};
 use rocjitsu_isa::Target;
 use rocjitsu_lanes::Backend;
@@ -46,7 +46,7 @@ fn run(
         lds_per_unit: 1 << 16,
         xccs: 1,
     };
-    let device = Device::new(Target::Gfx1250, Backend::Scalar, limits, &memory).unwrap();
+    let device = Device::new(Target::Gfx1250, Backend::Scalar, jit::Options::OFF, limits, &memory).unwrap();
     let options = Options {
         threads: 2,
         eager_registers: false,

@@ -1,7 +1,7 @@
 //! What waves find when they start, seen by tiny kernels that store it.
 
 use rocjitsu_gpu::code_object::KernelDescriptor;
-use rocjitsu_gpu::dispatch::{Device, Dispatch, Limits, Options};
+use rocjitsu_gpu::dispatch::{Device, Dispatch, Limits, Options, jit};
 use rocjitsu_gpu::memory::{Memory, Request};
 use rocjitsu_isa::Target;
 use rocjitsu_lanes::Backend;
@@ -48,7 +48,7 @@ fn v0_of(ids: u32, workgroup: [u32; 3]) -> Vec<u32> {
         lds_per_unit: 65536,
         xccs: 1,
     };
-    let device = Device::new(Target::Gfx942, Backend::best(), limits, &memory).expect("supported");
+    let device = Device::new(Target::Gfx942, Backend::best(), jit::Options::default(), limits, &memory).expect("supported");
     let dispatch = Dispatch {
         name: "v0".to_owned(),
         descriptor: descriptor(ids),

@@ -11,6 +11,7 @@ use std::time::Instant;
 
 use rocjitsu_exec::code::CodeCache;
 use rocjitsu_exec::error::Fault;
+pub use rocjitsu_exec::jit;
 use rocjitsu_exec::memory::MemoryPort;
 use rocjitsu_exec::record::Class;
 use rocjitsu_exec::run::Counts;
@@ -189,13 +190,14 @@ struct Shared<'a> {
 }
 
 impl<'m> Device<'m> {
-    /// A device of `target` with `memory`, whose lanes are computed by `backend`.
+    /// A device of `target` with `memory`, whose lanes are computed by `backend`; `jit` says what is compiled.
     ///
     /// # Errors
     /// The host lacks the back end.
     pub fn new(
         target: Target,
         backend: Backend,
+        jit: jit::Options,
         limits: Limits,
         memory: &'m Memory,
     ) -> Result<Device<'m>, String> {
@@ -209,7 +211,7 @@ impl<'m> Device<'m> {
             backend,
             limits,
             memory,
-            code: CodeCache::new(target, backend),
+            code: CodeCache::new(target, backend, jit),
         })
     }
 
@@ -221,6 +223,14 @@ impl<'m> Device<'m> {
     /// The target.
     pub fn target(&self) -> Target {
         self.target
+    }
+
+    /// What was compiled since the device exists.
+    ///
+    /// # Errors
+    /// Why nothing is.
+    pub fn compiled(&self) -> Result<jit::Report, &str> {
+        self.code.compiled()
     }
 
     /// The lane back end.
