@@ -268,6 +268,8 @@ pub struct Temp {
     pub src: [[[u32; 64]; 2]; 4],
     /// Results before modifiers.
     pub dst: [[u32; 64]; 4],
+    /// Values that compiled code has no registers for.
+    pub spill: [[u32; 16]; crate::jit::SPILL_ROWS],
 }
 
 impl Temp {
@@ -277,6 +279,7 @@ impl Temp {
             splat: [[[0; 16]; 2]; 4],
             src: [[[0; 64]; 2]; 4],
             dst: [[0; 64]; 4],
+            spill: [[0; 16]; crate::jit::SPILL_ROWS],
         })
     }
 }

@@ -31,7 +31,7 @@ fn either<'n>(asm: Asm, names: &[&'n str]) -> &'n str {
 /// Runs a program from [`BASE`] on `bench` until it ends.
 fn program(bench: &mut Bench<'_>, memory: &Memory, code: &[Vec<u8>]) {
     memory.put(BASE, &code.concat());
-    let cache = CodeCache::new(bench.unit.target, Backend::Scalar);
+    let cache = CodeCache::new(bench.unit.target, Backend::Scalar, rocjitsu_exec::jit::Options::OFF);
     let mut view = CodeView::new(&cache);
     bench.wave.pc = BASE;
     let mut counts = Default::default();
@@ -419,7 +419,7 @@ fn invalidated_code_is_decoded_again() {
             asm.sopp("s_branch", -3),
         ];
         memory.put(BASE, &code.concat());
-        let cache = CodeCache::new(target, Backend::Scalar);
+        let cache = CodeCache::new(target, Backend::Scalar, rocjitsu_exec::jit::Options::OFF);
         let mut view = CodeView::new(&cache);
         bench.wave.pc = BASE;
         let mut counts = Default::default();

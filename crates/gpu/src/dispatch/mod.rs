@@ -14,6 +14,7 @@ use std::time::Instant;
 
 use rocjitsu_exec::code::CodeCache;
 use rocjitsu_exec::error::Fault;
+pub use rocjitsu_exec::jit;
 use rocjitsu_exec::memory::MemoryPort;
 use rocjitsu_exec::record::Class;
 use rocjitsu_exec::run::Counts;
@@ -197,6 +198,20 @@ impl Device {
         limits: Limits,
         memory: Arc<Memory>,
     ) -> Result<Device, String> {
+        Device::compiling(target, backend, jit::Options::default(), limits, memory)
+    }
+
+    /// As [`Device::new`]; `jit` says what is compiled.
+    ///
+    /// # Errors
+    /// As [`Device::new`].
+    pub fn compiling(
+        target: Target,
+        backend: Backend,
+        jit: jit::Options,
+        limits: Limits,
+        memory: Arc<Memory>,
+    ) -> Result<Device, String> {
         if !backend.is_supported() {
             return Err(format!(
                 "this host cannot run the lane back end `{backend}`"
@@ -207,7 +222,7 @@ impl Device {
             backend,
             limits,
             memory,
-            code: CodeCache::new(target, backend),
+            code: CodeCache::new(target, backend, jit),
             pool: Pool::default(),
         })
     }
@@ -225,6 +240,14 @@ impl Device {
     /// What it can hold.
     pub fn limits(&self) -> Limits {
         self.limits
+    }
+
+    /// What was compiled since the device exists.
+    ///
+    /// # Errors
+    /// Why nothing is.
+    pub fn compiled(&self) -> Result<jit::Report, &str> {
+        self.code.compiled()
     }
 
     /// The lane back end.
