@@ -204,6 +204,23 @@ impl VectorRegisters {
         unsafe { self.pages[page].as_ptr().cast::<u32>().add(within) }
     }
 
+    /// Where the lanes of the registers from `first` on begin, for reading.
+    #[inline]
+    pub fn read_ptrs(&self, first: u32, out: &mut [*const u32]) {
+        for (register, out) in (first..).zip(out) {
+            *out = self.read_ptr(register);
+        }
+    }
+
+    /// Where the lanes of the registers from `first` on begin, for writing; their pages exist
+    /// from now on.
+    #[inline]
+    pub fn write_ptrs(&mut self, first: u32, pool: &mut PagePool, out: &mut [*mut u32]) {
+        for (register, out) in (first..).zip(out) {
+            *out = self.write_ptr(register, pool);
+        }
+    }
+
     #[cold]
     #[inline(never)]
     fn allocate(&mut self, page: usize, pool: &mut PagePool) {

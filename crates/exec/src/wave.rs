@@ -231,7 +231,7 @@ pub struct Unit<'a> {
     pub target: Target,
     /// Rows of temporary values: sources and results that modifiers touch.
     pub temp: Box<Temp>,
-    /// Results of a matrix instruction before they go to its registers.
+    /// C of a matrix instruction whose D lies across it.
     pub matrix: Box<[[u32; 64]; 32]>,
     /// Why the last instruction stopped its wave.
     pub fault: Option<Box<crate::error::Fault>>,
