@@ -3,6 +3,7 @@
 
 mod launch;
 mod scratch;
+mod stall;
 mod worker;
 
 use std::sync::Mutex;
@@ -31,6 +32,7 @@ pub struct Device<'m> {
     limits: Limits,
     memory: &'m Memory,
     code: CodeCache,
+    sync: stall::GlobalSync,
 }
 
 /// What the device can hold at one time. Decides how many workgroups may be under way when waves
@@ -182,7 +184,10 @@ struct Shared<'a> {
     /// Most workgroups that may be under way.
     resident_limit: u64,
     failed: AtomicBool,
+    /// Lowest number of a workgroup that failed.
+    failed_at: AtomicU64,
     failure: Mutex<Option<DispatchError>>,
+    stall: stall::Stall,
     scratch: scratch::Scratch<'a>,
     finished: AtomicU64,
     observer: &'a dyn Observer,
@@ -210,6 +215,7 @@ impl<'m> Device<'m> {
             limits,
             memory,
             code: CodeCache::new(target, backend),
+            sync: stall::GlobalSync::default(),
         })
     }
 
@@ -241,6 +247,7 @@ impl<'m> Device<'m> {
     ) -> Result<Statistics, DispatchError> {
         self.check(dispatch)?;
         let _in_use = self.memory.in_use();
+        let _running = self.sync.begin();
         self.code.revalidate(&mut MemoryPort::new(self.memory));
         let groups = groups_of(dispatch);
         let total = groups.iter().product::<u64>();
@@ -254,7 +261,9 @@ impl<'m> Device<'m> {
             resident: AtomicU64::new(0),
             resident_limit: self.resident_limit(dispatch, waves_per_group),
             failed: AtomicBool::new(false),
+            failed_at: AtomicU64::new(u64::MAX),
             failure: Mutex::new(None),
+            stall: stall::Stall::default(),
             scratch: scratch::Scratch::new(self.memory, dispatch, waves_per_group),
             finished: AtomicU64::new(0),
             observer,
@@ -395,13 +404,20 @@ impl Shared<'_> {
             .product()
     }
 
-    /// Records the first failure and tells all workers to stop.
-    fn fail(&self, error: DispatchError) {
+    /// Records the failure of a workgroup and tells all workers to stop. Of several failures that of the lowest
+    /// workgroup is kept.
+    fn fail(&self, workgroup: u64, error: DispatchError) {
         let mut slot = self.failure.lock().unwrap_or_else(|e| e.into_inner());
-        if slot.is_none() {
+        if slot.is_none() || workgroup < self.failed_at.load(Ordering::Relaxed) {
             *slot = Some(error);
+            self.failed_at.store(workgroup, Ordering::Relaxed);
         }
         self.failed.store(true, Ordering::Release);
+    }
+
+    /// Whether to leave a workgroup as it is, because it or an earlier one has failed.
+    fn abandons(&self, workgroup: u64) -> bool {
+        self.failed.load(Ordering::Acquire) && self.failed_at.load(Ordering::Relaxed) <= workgroup
     }
 
     fn stopped(&self, fault: Fault, workgroup: [u32; 3], wave: u32) -> DispatchError {

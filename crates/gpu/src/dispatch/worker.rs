@@ -19,6 +19,10 @@ use super::{DispatchError, Shared};
 /// Instructions that a wave may execute before others get their turn.
 const QUANTUM: u64 = 1 << 18;
 
+/// Turns that earlier workgroups get after one has failed, so that which failure is reported does not depend on the
+/// threads. Those that take longer may wait for the one that failed.
+const LAST_TURNS: u32 = 16;
+
 /// What one worker did.
 pub struct Part {
     pub counts: Counts,
@@ -32,6 +36,8 @@ enum Turn {
     Ended,
     /// Some wave can go on later.
     Spins,
+    /// All wait, some of them for global wave sync.
+    Queued,
 }
 
 /// Workgroups that run together: those of a cluster, or just one.
@@ -51,6 +57,8 @@ struct Round {
     advanced: bool,
     /// A wave can go on later.
     spins: bool,
+    /// A wave waits for global wave sync.
+    queued: bool,
 }
 
 struct Worker<'s, 'a> {
@@ -63,6 +71,10 @@ struct Worker<'s, 'a> {
     resident: Vec<Cluster>,
     /// Workgroups that ended, to be used again.
     spare: Cluster,
+    /// Number of the workgroup that has its turn.
+    at: u64,
+    /// What the worker told [`super::stall::Stall`] last.
+    told: Option<u64>,
 }
 
 /// Runs workgroups until none is left or the dispatch has failed.
@@ -77,10 +89,20 @@ pub fn run(shared: &Shared<'_>) -> Part {
         waves: 0,
         resident: Vec::new(),
         spare: Cluster::default(),
+        at: 0,
+        told: None,
     };
-    if let Err(error) = worker.work() {
-        shared.fail(error);
+    worker.unit.gws = device.sync.gws.clone();
+    shared.stall.enter();
+    let mut done = worker.work();
+    if let Err(error) = done {
+        shared.fail(worker.at, error);
+        done = worker.finish();
     }
+    if let Err(error) = done {
+        shared.fail(worker.at, error);
+    }
+    shared.stall.leave(&mut worker.told);
     Part {
         counts: worker.counts,
         waves: worker.waves,
@@ -94,22 +116,65 @@ impl Worker<'_, '_> {
             if self.resident.is_empty() && !self.admit(true)? {
                 return Ok(());
             }
+            let version = self.unit.gws.version();
+            let mut all_queued = true;
             let mut index = 0;
             while index < self.resident.len() {
                 if self.shared.failed.load(Ordering::Acquire) {
-                    return Ok(());
+                    return self.finish();
                 }
-                match self.turn(index)? {
+                let turn = self.turn(index)?;
+                all_queued &= matches!(turn, Turn::Queued);
+                match turn {
                     Turn::Ended => self.retire(index),
-                    Turn::Spins => index += 1,
+                    Turn::Spins | Turn::Queued => index += 1,
                 }
             }
             // Those that are left wait for somebody: perhaps for a workgroup that has not started.
             if !self.resident.is_empty() {
-                self.admit(false)?;
+                let shared = self.shared;
+                shared.stall.resume(&mut self.told);
+                let admitted = self.admit(false)?;
+                if all_queued
+                    && !admitted
+                    && shared
+                        .stall
+                        .stuck(version, &mut self.told, &shared.device.sync)
+                {
+                    return Err(deadlock(shared, &self.resident));
+                }
                 std::thread::yield_now();
             }
         }
+    }
+
+    /// A workgroup has failed: gives those before it some more turns, since they would have failed first if the
+    /// workgroups had run one after the other.
+    fn finish(&mut self) -> Result<(), DispatchError> {
+        for _ in 0..LAST_TURNS {
+            let mut index = 0;
+            let mut left = false;
+            while index < self.resident.len() {
+                let first = self.resident[index].groups.first();
+                let number = first.map_or(u64::MAX, |r| r.group.linear);
+                if self.shared.abandons(number) {
+                    index += 1;
+                    continue;
+                }
+                match self.turn(index)? {
+                    Turn::Ended => self.retire(index),
+                    Turn::Spins | Turn::Queued => {
+                        left = true;
+                        index += 1;
+                    }
+                }
+            }
+            if !left {
+                break;
+            }
+            std::thread::yield_now();
+        }
+        Ok(())
     }
 
     /// Starts the next cluster, if there is one and (unless it is the worker's `first`) the device has room.
@@ -168,15 +233,17 @@ impl Worker<'_, '_> {
             let mut done = Round::default();
             for resident in cluster.groups.iter_mut().filter(|r| r.group.live != 0) {
                 resident.group.barriers[barrier::CLUSTER] = cluster.barrier;
+                self.at = resident.group.linear;
                 let round = round(shared, unit, &mut self.code, &mut self.counts, resident)?;
                 cluster.barrier = resident.group.barriers[barrier::CLUSTER];
                 done.advanced |= round.advanced;
                 done.spins |= round.spins;
+                done.queued |= round.queued;
                 if resident.group.live == 0 {
                     cluster.live -= 1;
                     barrier::workgroup_ended(&mut cluster.barrier);
                 }
-                if shared.failed.load(Ordering::Relaxed) {
+                if shared.abandons(self.at) {
                     return Ok(Turn::Spins);
                 }
             }
@@ -186,8 +253,11 @@ impl Worker<'_, '_> {
             if done.spins && !done.advanced {
                 return Ok(Turn::Spins);
             }
-            if !done.advanced && !done.spins {
-                return Err(deadlock(shared, cluster));
+            if done.queued && !done.advanced {
+                return Ok(Turn::Queued);
+            }
+            if !done.advanced {
+                return Err(deadlock(shared, std::slice::from_ref(cluster)));
             }
         }
     }
@@ -206,6 +276,10 @@ fn round<'u>(
         match wave.waiting {
             Waiting::Ended => continue,
             Waiting::Barrier(_) if !barrier::ready(wave, &resident.group) => continue,
+            Waiting::Gws(wait) if !unit.gws.ready(wait) => {
+                done.queued = true;
+                continue;
+            }
             _ => wave.waiting = Waiting::No,
         }
         let mut cx = Cx {
@@ -236,31 +310,44 @@ fn round<'u>(
                 });
             }
         }
-        if shared.failed.load(Ordering::Relaxed) {
+        if shared.abandons(resident.group.linear) {
             break;
         }
     }
     Ok(done)
 }
 
-fn deadlock(shared: &Shared<'_>, cluster: &Cluster) -> DispatchError {
-    let waits = cluster.groups.iter().flat_map(|resident| {
-        let id = resident.group.id;
-        resident.waves.iter().filter_map(move |w| match w.waiting {
-            Waiting::Barrier(slot) => Some(format!(
-                "workgroup {id:?} wave {} at barrier {slot} (before {:#x})",
-                w.index, w.pc
-            )),
-            _ => None,
+/// Waves that the text of a deadlock names.
+const NAMED: usize = 32;
+
+fn deadlock(shared: &Shared<'_>, clusters: &[Cluster]) -> DispatchError {
+    let groups = || clusters.iter().flat_map(|cluster| &cluster.groups);
+    let waits: Vec<String> = groups()
+        .flat_map(|resident| {
+            let id = resident.group.id;
+            resident.waves.iter().filter_map(move |w| {
+                let at = match w.waiting {
+                    Waiting::Barrier(slot) => format!("barrier {slot}"),
+                    Waiting::Gws(wait) => format!("global wave sync {}", wait.resource()),
+                    _ => return None,
+                };
+                let (wave, pc) = (w.index, w.pc);
+                Some(format!(
+                    "workgroup {id:?} wave {wave} at {at} (before {pc:#x})"
+                ))
+            })
         })
-    });
-    let what = format!(
+        .collect();
+    let mut what = format!(
         "deadlock, no wave can go on: {}",
-        waits.collect::<Vec<_>>().join(", ")
+        waits[..waits.len().min(NAMED)].join(", ")
     );
+    if waits.len() > NAMED {
+        what += &format!(" and {} more", waits.len() - NAMED);
+    }
     DispatchError::Deadlock {
         kernel: shared.dispatch.name.clone(),
-        workgroup: cluster.groups.first().map_or([0; 3], |r| r.group.id),
+        workgroup: groups().next().map_or([0; 3], |r| r.group.id),
         what,
     }
 }
