@@ -89,8 +89,8 @@ impl Engine {
         };
         // Built at the first use, which would count as time of the first dispatch.
         target.table();
-        let device =
-            Device::compiling(target, backend, compiler, limits, memory.clone()).map_err(|e| anyhow!(e))?;
+        let device = Device::compiling(target, backend, compiler, limits, memory.clone())
+            .map_err(|e| anyhow!(e))?;
         Ok(Engine { device })
     }
 

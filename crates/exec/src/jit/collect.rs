@@ -98,7 +98,10 @@ impl Collector {
 
         let words = fast.spread.iter().take(usize::from(fast.scalars));
         let words: Vec<u32> = words.map(|&(_, n)| n.into()).collect();
-        if words.iter().any(|&w| self.masks.keys().any(|&n| self.covers(n, w))) {
+        if words
+            .iter()
+            .any(|&w| self.masks.keys().any(|&n| self.covers(n, w)))
+        {
             return None;
         }
         let mut mask_read = None;

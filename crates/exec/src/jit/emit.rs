@@ -98,8 +98,10 @@ pub fn emit(run: &Run, chunks: u32, address: u64) -> Result<Emitted, CompileErro
         e.asm.put(Instruction::with2(add, ROW_INDEX, rows))?;
         e.asm.put(Instruction::with2(add, MASK_INDEX, masks))?;
         let all = 64 * chunks as i32;
-        e.asm.put(Instruction::with2(Code::Cmp_rm64_imm32, ROW_INDEX, all))?;
-        e.asm.put(Instruction::with_branch(Code::Jb_rel32_64, top))?;
+        e.asm
+            .put(Instruction::with2(Code::Cmp_rm64_imm32, ROW_INDEX, all))?;
+        e.asm
+            .put(Instruction::with_branch(Code::Jb_rel32_64, top))?;
     }
     e.asm.put(Ok(Instruction::with(Code::VEX_Vzeroupper)))?;
     e.asm.put(Ok(Instruction::with(Code::Retnq)))?;
@@ -147,7 +149,8 @@ fn pool(run: &Run, address: u64) -> Pool {
         at: HashMap::new(),
     };
     for table in &run.graph.tables {
-        pool.bytes.extend(table.iter().flat_map(|w| w.to_le_bytes()));
+        pool.bytes
+            .extend(table.iter().flat_map(|w| w.to_le_bytes()));
     }
     for step in &run.steps {
         let Step::Compute(id) = *step else { continue };
@@ -163,7 +166,8 @@ fn pool(run: &Run, address: u64) -> Pool {
             _ => {}
         }
     }
-    pool.bytes.resize(pool.bytes.len().next_multiple_of(64), 0xcc);
+    pool.bytes
+        .resize(pool.bytes.len().next_multiple_of(64), 0xcc);
     pool
 }
 
@@ -171,8 +175,10 @@ fn pool(run: &Run, address: u64) -> Pool {
 fn memory_operand(node: &Node) -> Option<(usize, bool)> {
     use Op::*;
     match node.op {
-        Add | Sub | Mul | MinI | MaxI | MinU | MaxU | Shl | Shr | Sar | AddF | SubF | MulF | MinF
-        | MaxF | MaxOrB | CompareI | CompareU | CompareF | TestZero | TestSet => Some((1, true)),
+        Add | Sub | Mul | MinI | MaxI | MinU | MaxU | Shl | Shr | Sar | AddF | SubF | MulF
+        | MinF | MaxF | MaxOrB | CompareI | CompareU | CompareF | TestZero | TestSet => {
+            Some((1, true))
+        }
         MulEvenU | MulEvenI | AddD | MulD | CompareD => Some((1, false)),
         ShlBy | ShrBy | SarBy | RotrBy | RoundF | FromI | FromU | ToI | ToU => Some((0, true)),
         HighToLow | Bytes => Some((0, false)),
@@ -436,7 +442,11 @@ impl Emitter<'_> {
                 let (table, high) = (self.need(c, way)?, self.need(b, way)?);
                 self.need(a, way)?;
                 // Only the first operand can be overwritten; not if it is the second one as well.
-                let low = if a == b { self.copy(id, a, way)? } else { self.overwrite(id, &[a], way, at)?.1 };
+                let low = if a == b {
+                    self.copy(id, a, way)?
+                } else {
+                    self.overwrite(id, &[a], way, at)?.1
+                };
                 let code = Code::EVEX_Vpermt2d_zmm_k1z_zmm_zmmm512b32;
                 self.asm.put(with3(code, low, table, Arg::Reg(high)))
             }
@@ -571,12 +581,24 @@ impl Emitter<'_> {
         let (which, to) = self.overwrite(id, &[ids[2], ids[0], ids[1]], way, at)?;
         let single = node.op == Op::FmaF;
         self.asm.put(match (which, single) {
-            (0, true) => Instruction::with3(Code::EVEX_Vfmadd231ps_zmm_k1z_zmm_zmmm512b32_er, to, a, b),
-            (0, false) => Instruction::with3(Code::EVEX_Vfmadd231pd_zmm_k1z_zmm_zmmm512b64_er, to, a, b),
-            (1, true) => Instruction::with3(Code::EVEX_Vfmadd132ps_zmm_k1z_zmm_zmmm512b32_er, to, c, b),
-            (1, false) => Instruction::with3(Code::EVEX_Vfmadd132pd_zmm_k1z_zmm_zmmm512b64_er, to, c, b),
-            (_, true) => Instruction::with3(Code::EVEX_Vfmadd213ps_zmm_k1z_zmm_zmmm512b32_er, to, a, c),
-            (_, false) => Instruction::with3(Code::EVEX_Vfmadd213pd_zmm_k1z_zmm_zmmm512b64_er, to, a, c),
+            (0, true) => {
+                Instruction::with3(Code::EVEX_Vfmadd231ps_zmm_k1z_zmm_zmmm512b32_er, to, a, b)
+            }
+            (0, false) => {
+                Instruction::with3(Code::EVEX_Vfmadd231pd_zmm_k1z_zmm_zmmm512b64_er, to, a, b)
+            }
+            (1, true) => {
+                Instruction::with3(Code::EVEX_Vfmadd132ps_zmm_k1z_zmm_zmmm512b32_er, to, c, b)
+            }
+            (1, false) => {
+                Instruction::with3(Code::EVEX_Vfmadd132pd_zmm_k1z_zmm_zmmm512b64_er, to, c, b)
+            }
+            (_, true) => {
+                Instruction::with3(Code::EVEX_Vfmadd213ps_zmm_k1z_zmm_zmmm512b32_er, to, a, c)
+            }
+            (_, false) => {
+                Instruction::with3(Code::EVEX_Vfmadd213pd_zmm_k1z_zmm_zmmm512b64_er, to, a, c)
+            }
         })
     }
 }
@@ -598,7 +620,12 @@ fn unary(node: &Node, to: Register, from: Arg) -> Result<Instruction, iced_x86::
         RotrBy => by(Code::EVEX_Vprord_zmm_k1z_zmmm512b32_imm8),
         HighToLow => with2_imm(Code::EVEX_Vpsrlq_zmm_k1z_zmmm512b64_imm8, to, from, 32),
         // Bit 3: inexact results raise nothing.
-        RoundF => with2_imm(Code::EVEX_Vrndscaleps_zmm_k1z_zmmm512b32_imm8_sae, to, from, imm | 8),
+        RoundF => with2_imm(
+            Code::EVEX_Vrndscaleps_zmm_k1z_zmmm512b32_imm8_sae,
+            to,
+            from,
+            imm | 8,
+        ),
         FromI => with2(Code::EVEX_Vcvtdq2ps_zmm_k1z_zmmm512b32_er, to, from),
         FromU => with2(Code::EVEX_Vcvtudq2ps_zmm_k1z_zmmm512b32_er, to, from),
         ToI => with2(Code::EVEX_Vcvttps2dq_zmm_k1z_zmmm512b32_sae, to, from),
@@ -606,7 +633,12 @@ fn unary(node: &Node, to: Register, from: Arg) -> Result<Instruction, iced_x86::
         Widen => with2(Code::EVEX_Vpmovzxwd_zmm_k1z_ymmm256, to, half(from)),
         FromF16 => with2(Code::EVEX_Vcvtph2ps_zmm_k1z_ymmm256_sae, to, half(from)),
         Narrow => with2(Code::EVEX_Vpmovdw_ymmm256_k1z_zmm, ymm(to), from),
-        _ => with2_imm(Code::EVEX_Vcvtps2ph_ymmm256_k1z_zmm_imm8_sae, ymm(to), from, imm),
+        _ => with2_imm(
+            Code::EVEX_Vcvtps2ph_ymmm256_k1z_zmm_imm8_sae,
+            ymm(to),
+            from,
+            imm,
+        ),
     }
 }
 

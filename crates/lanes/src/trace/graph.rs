@@ -483,9 +483,7 @@ impl Graph {
         match (op, self.constant_of(b)) {
             (Op::Add, Some(0)) | (Op::Mul, Some(1)) => a,
             (Op::Mul, Some(0)) => self.constant(0),
-            (Op::Mul, Some(y)) if y.is_power_of_two() => {
-                self.one(Op::ShlBy, a, y.trailing_zeros())
-            }
+            (Op::Mul, Some(y)) if y.is_power_of_two() => self.one(Op::ShlBy, a, y.trailing_zeros()),
             // Sums of constants meet.
             (Op::Add, Some(y)) => {
                 let inner = self.get(a);
@@ -683,11 +681,7 @@ mod tests {
         let mut g = Graph::default();
         let x = g.leaf(Op::Row, 0);
         let flush = |g: &mut Graph, x: Id| {
-            let (e, s, zero) = (
-                g.constant(0x7f80_0000),
-                g.constant(1 << 31),
-                g.constant(0),
-            );
+            let (e, s, zero) = (g.constant(0x7f80_0000), g.constant(1 << 31), g.constant(0));
             let exponent = g.logic(table::AND, x, e);
             let tiny = g.two(Op::CompareI, exponent, zero, 0);
             let sign = g.logic(table::AND, x, s);

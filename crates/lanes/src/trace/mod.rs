@@ -381,12 +381,7 @@ unsafe impl Lanes for Trace {
     fn w_map2(_: [Id; 2], _: [Id; 2], _: impl Fn(u64, u64) -> u64) -> [Id; 2] {
         [give_up(); 2]
     }
-    fn w_map3(
-        _: [Id; 2],
-        _: [Id; 2],
-        _: [Id; 2],
-        _: impl Fn(u64, u64, u64) -> u64,
-    ) -> [Id; 2] {
+    fn w_map3(_: [Id; 2], _: [Id; 2], _: [Id; 2], _: impl Fn(u64, u64, u64) -> u64) -> [Id; 2] {
         [give_up(); 2]
     }
     fn w_test2(_: [Id; 2], _: [Id; 2], _: impl Fn(u64, u64) -> bool) -> Id {
