@@ -52,7 +52,12 @@ fn back_end(name: &str) -> Result<Backend, String> {
     Backend::from_name(name).ok_or_else(|| format!("`{name}` is none of {}", names()))
 }
 
-fn known(name: &str) -> Result<String, String> {
+/// Checks that a preset has this name.
+///
+/// # Errors
+///
+/// The text lists the presets.
+pub fn known(name: &str) -> Result<String, String> {
     match preset(name) {
         Some(_) => Ok(name.to_owned()),
         None => Err(format!(
