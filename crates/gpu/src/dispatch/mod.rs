@@ -42,6 +42,8 @@ pub struct Device {
     /// Generation of the memory for which decoded code was last compared with it.
     code_checked: AtomicU64,
     pool: Pool,
+    /// What workers of earlier dispatches left.
+    kits: Mutex<Vec<worker::Kit>>,
 }
 
 /// What the device can hold at one time. Decides how many workgroups may be under way when waves
@@ -216,6 +218,7 @@ impl Device {
             code: CodeCache::new(target, backend),
             code_checked: AtomicU64::new(0),
             pool: Pool::default(),
+            kits: Mutex::default(),
         })
     }
 
