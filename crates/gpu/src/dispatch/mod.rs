@@ -26,7 +26,7 @@ use crate::memory::Memory;
 use crate::pool::Pool;
 
 /// Scratch bytes that a wave can have: WAVESIZE of TMPRING_SIZE (13 bits of 1 KiB on gfx9, more later).
-const MAX_WAVE_SCRATCH: u64 = 8_387_584;
+pub(crate) const MAX_WAVE_SCRATCH: u64 = 8_387_584;
 
 /// Waves of a dispatch from which on other threads are asked for help at once. With fewer the first thread
 /// looks how long they take.
