@@ -270,6 +270,12 @@ const VIEW: usize = 1024;
 /// A block that ran before, with its key.
 type Entry = Option<(Key, Arc<Block>)>;
 
+/// What a [`CodeView`] has found; goes with its cache.
+pub struct Found {
+    epoch: u64,
+    entries: Box<[Entry]>,
+}
+
 /// One worker's view of the cache: finds blocks that ran before without a lock.
 pub struct CodeView<'a> {
     cache: &'a CodeCache,
@@ -290,6 +296,23 @@ impl<'a> CodeView<'a> {
     /// The cache behind the view.
     pub(crate) fn cache(&self) -> &'a CodeCache {
         self.cache
+    }
+
+    /// A view of the same `cache` that an earlier one was of, with what that one had found.
+    pub fn resume(cache: &'a CodeCache, found: Found) -> CodeView<'a> {
+        CodeView {
+            cache,
+            epoch: found.epoch,
+            entries: found.entries,
+        }
+    }
+
+    /// What the view has found, for a later one.
+    pub fn into_found(self) -> Found {
+        Found {
+            epoch: self.epoch,
+            entries: self.entries,
+        }
     }
 
     /// Drops all decoded code of the device.

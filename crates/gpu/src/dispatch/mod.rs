@@ -28,7 +28,7 @@ use crate::memory::Memory;
 use crate::pool::Pool;
 
 /// Scratch bytes that a wave can have: WAVESIZE of TMPRING_SIZE (13 bits of 1 KiB on gfx9, more later).
-const MAX_WAVE_SCRATCH: u64 = 8_387_584;
+pub(crate) const MAX_WAVE_SCRATCH: u64 = 8_387_584;
 
 /// Waves of a dispatch from which on other threads are asked for help at once. With fewer the first thread
 /// looks how long they take.
@@ -45,6 +45,8 @@ pub struct Device {
     code_checked: AtomicU64,
     pool: Pool,
     sync: stall::GlobalSync,
+    /// What workers of earlier dispatches left.
+    kits: Mutex<Vec<worker::Kit>>,
 }
 
 /// What the device can hold at one time. Decides how many workgroups may be under way when waves
@@ -237,6 +239,7 @@ impl Device {
             code_checked: AtomicU64::new(0),
             pool: Pool::default(),
             sync: stall::GlobalSync::default(),
+            kits: Mutex::default(),
         })
     }
 
