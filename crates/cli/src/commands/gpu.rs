@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use rocjitsu_config::{Config, ConfigError, Gpu, preset, preset_for_target, preset_names};
+use rocjitsu_gpu::dispatch::jit;
 use rocjitsu_isa::Target;
 use rocjitsu_lanes::Backend;
 
@@ -21,6 +22,8 @@ pub struct Host {
     pub threads: usize,
     /// What computes the lanes.
     pub backend: Backend,
+    /// What is compiled.
+    pub compiler: jit::Options,
     /// Allocate all declared registers of a wave at once.
     pub eager_registers: bool,
 }
@@ -166,6 +169,7 @@ impl GpuArgs {
             gpu,
             threads: threads.map_or(cores, |threads| threads as usize),
             backend,
+            compiler: engine::compiler().map_err(|error| UsageError(error.to_string()))?,
             eager_registers: self.eager_registers,
         })
     }
