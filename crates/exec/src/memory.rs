@@ -16,8 +16,8 @@
 //! are host atomics, locks or one thread here. What remains is the flag that one wave stores and another one loads
 //! with an ordinary instruction and cache-policy bits, as compilers implement atomic loads and stores. Rust's rules
 //! call that a data race. It is accepted, since making all vector accesses atomic would cost their vector
-//! instructions: each access is a machine load or store in a handler that is reached through a function pointer, so
-//! the compiler neither merges the accesses of two instructions nor repeats one, and aligned words are not torn by
+//! instructions: each access is a machine load or store, in a handler that is reached through a function pointer or in
+//! code compiled instruction by instruction, so nothing merges the accesses of two instructions or repeats one, and aligned words are not torn by
 //! any host that has a back end here. On x86-64 the host keeps their order too; elsewhere the instructions that
 //! wait for memory or act on caches are fences ([`order`]).
 
