@@ -286,7 +286,10 @@ impl Vector for V512 {
                     let columns = _mm512_broadcast_i32x4(_mm_loadu_si128(b.as_ptr().cast()));
                     for (quarter, top) in tops.iter_mut().enumerate() {
                         let rows = _mm512_set1_epi32(
-                            a.as_ptr().cast::<i32>().add(quarter).read_unaligned(),
+                            a.as_ptr()
+                                .add(quarter * next)
+                                .cast::<i32>()
+                                .read_unaligned(),
                         );
                         let sums = _mm512_adds_epi8(_mm512_shuffle_epi8(rows, pick), columns);
                         *top = _mm512_max_epi8(*top, sums);
