@@ -61,8 +61,14 @@ pub fn contiguous(repeat: u32) -> Result<()> {
             lds_per_unit: 65536,
             xccs: 1,
         };
-        let device =
-            Device::new(Target::Gfx942, backend, jit::Options::default(), limits, &memory).map_err(|e| anyhow!(e))?;
+        let device = Device::new(
+            Target::Gfx942,
+            backend,
+            jit::Options::default(),
+            limits,
+            &memory,
+        )
+        .map_err(|e| anyhow!(e))?;
         let dispatch = Dispatch {
             name: "loads".to_owned(),
             descriptor,

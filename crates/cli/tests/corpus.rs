@@ -42,7 +42,9 @@ fn executors() -> impl Iterator<Item = Executor> {
         enabled: true,
         threshold: 0,
     };
-    let compiled = Backend::Avx512.is_supported().then_some((Backend::Avx512, compiler));
+    let compiled = Backend::Avx512
+        .is_supported()
+        .then_some((Backend::Avx512, compiler));
     interpreters.chain(compiled)
 }
 
@@ -57,8 +59,8 @@ fn run(
     let target = launch.code.target();
     let gpu = preset_for_target(target.name()).ok_or("no preset")?;
     let memory = Memory::new(gpu.vram_bytes);
-    let engine = Engine::new(&gpu, target, backend, compiler, &memory)
-        .map_err(|e| format!("{e:#}"))?;
+    let engine =
+        Engine::new(&gpu, target, backend, compiler, &memory).map_err(|e| format!("{e:#}"))?;
     let placed = launch.place(&memory).map_err(|e| format!("{e:#}"))?;
     let options = Options {
         threads,
@@ -152,7 +154,12 @@ fn any_number_of_threads() {
                 target: Target::Gfx942,
                 run_as: None,
             };
-            if let Err(why) = run(&path, selection, (Backend::best(), jit::Options::default()), threads) {
+            if let Err(why) = run(
+                &path,
+                selection,
+                (Backend::best(), jit::Options::default()),
+                threads,
+            ) {
                 panic!("{name} with {threads} threads: {why}");
             }
         }

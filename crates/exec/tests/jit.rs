@@ -45,10 +45,36 @@ fn next(state: &mut u64) -> u64 {
 /// A word: anything, or a value at which floats and integers are special.
 fn word(state: &mut u64) -> u32 {
     const SPECIAL: [u32; 30] = [
-        0, 1, 31, 32, 0xffff, 0x1_0000, 0x7fff_ffff, 0x8000_0000, 0xffff_ffff, 0x7f80_0000,
-        0xff80_0000, 0x7fc0_0001, 0xffc0_0002, 0x7f80_0003, 0xff81_2345, 0x0000_0007, 0x807f_ffff,
-        0x0080_0000, 0x7f7f_ffff, 0x3f80_0000, 0xbf80_0000, 0x4f00_0000, 0x4f80_0000, 0xcf00_0000,
-        0x3c00_7c01, 0xfe00_fc01, 0x0001_8400, 0x7ff0_0000, 0xfff8_0000, 0x4b00_0001,
+        0,
+        1,
+        31,
+        32,
+        0xffff,
+        0x1_0000,
+        0x7fff_ffff,
+        0x8000_0000,
+        0xffff_ffff,
+        0x7f80_0000,
+        0xff80_0000,
+        0x7fc0_0001,
+        0xffc0_0002,
+        0x7f80_0003,
+        0xff81_2345,
+        0x0000_0007,
+        0x807f_ffff,
+        0x0080_0000,
+        0x7f7f_ffff,
+        0x3f80_0000,
+        0xbf80_0000,
+        0x4f00_0000,
+        0x4f80_0000,
+        0xcf00_0000,
+        0x3c00_7c01,
+        0xfe00_fc01,
+        0x0001_8400,
+        0x7ff0_0000,
+        0xfff8_0000,
+        0x4b00_0001,
     ];
     let r = next(state);
     let value = (r >> 32) as u32;
@@ -108,7 +134,9 @@ fn execute(
         assert_ne!(stop, Stop::Fault, "{:?}", bench.fault());
     }
     let outcome = Outcome {
-        vectors: (0..REGISTERS).map(|r| bench.wave.v.read(r).to_vec()).collect(),
+        vectors: (0..REGISTERS)
+            .map(|r| bench.wave.v.read(r).to_vec())
+            .collect(),
         scalars: bench.wave.s,
         scc: bench.wave.scc,
     };
@@ -133,7 +161,11 @@ fn encode(target: Target, start: &Start, (format, op, operands, extra): Shape) -
     };
     let vector = |n: u8| u32::from(n % 12);
     let [a, b, c, d] = operands;
-    let literal = [0x3f80_0000 ^ u32::from(extra) << 20, 0x7fc0_0100, 0x1234_5678][extra as usize % 3];
+    let literal = [
+        0x3f80_0000 ^ u32::from(extra) << 20,
+        0x7fc0_0100,
+        0x1234_5678,
+    ][extra as usize % 3];
     let mut words = match format % 5 {
         0 => vec![(op & 0x3f) << 25 | vector(d) << 17 | vector(b) << 9 | source(a)],
         1 => vec![0x7e00_0000 | vector(d) << 17 | (op & 0xff) << 9 | source(a)],
@@ -141,8 +173,16 @@ fn encode(target: Target, start: &Start, (format, op, operands, extra): Shape) -
         3 => {
             let prefix = if gfx9 { 0xd000_0000 } else { 0xd400_0000 };
             // Modifiers now and then; for those with two results, bits 14:8 name the mask.
-            let modifiers = if extra & 0xc0 == 0 { u32::from(extra) << 8 & 0x700 } else { 0 };
-            let more = if extra & 0x30 == 0 { u32::from(extra & 15) << 27 } else { 0 };
+            let modifiers = if extra & 0xc0 == 0 {
+                u32::from(extra) << 8 & 0x700
+            } else {
+                0
+            };
+            let more = if extra & 0x30 == 0 {
+                u32::from(extra & 15) << 27
+            } else {
+                0
+            };
             vec![
                 prefix | (op & 0x3ff) << 16 | modifiers | vector(d),
                 source(c) << 18 | source(b) << 9 | source(a) | more,
@@ -184,7 +224,13 @@ fn check(target: Target, start: &Start, code: &[Vec<u8>]) -> Report {
             .collect();
         let mut differ = Vec::new();
         for (r, (g, w)) in got.vectors.iter().zip(&want.vectors).enumerate() {
-            for (lane, (g, w)) in g.iter().zip(w).enumerate().filter(|(_, (g, w))| g != w).take(2) {
+            for (lane, (g, w)) in g
+                .iter()
+                .zip(w)
+                .enumerate()
+                .filter(|(_, (g, w))| g != w)
+                .take(2)
+            {
                 differ.push(format!("v{r}[{lane}]: {g:#x}, not {w:#x}"));
             }
         }
@@ -244,7 +290,10 @@ fn every_operation_alone() {
             }
         }
         println!("{target}: {compiled} of {tried} compiled");
-        assert!(compiled > 400, "{target}: only {compiled} of {tried} compiled");
+        assert!(
+            compiled > 400,
+            "{target}: only {compiled} of {tried} compiled"
+        );
     }
 }
 

@@ -31,7 +31,11 @@ fn either<'n>(asm: Asm, names: &[&'n str]) -> &'n str {
 /// Runs a program from [`BASE`] on `bench` until it ends.
 fn program(bench: &mut Bench<'_>, memory: &Memory, code: &[Vec<u8>]) {
     memory.put(BASE, &code.concat());
-    let cache = CodeCache::new(bench.unit.target, Backend::Scalar, rocjitsu_exec::jit::Options::OFF);
+    let cache = CodeCache::new(
+        bench.unit.target,
+        Backend::Scalar,
+        rocjitsu_exec::jit::Options::OFF,
+    );
     let mut view = CodeView::new(&cache);
     bench.wave.pc = BASE;
     let mut counts = Default::default();

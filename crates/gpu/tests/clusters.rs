@@ -46,7 +46,14 @@ fn run(
         lds_per_unit: 1 << 16,
         xccs: 1,
     };
-    let device = Device::new(Target::Gfx1250, Backend::Scalar, jit::Options::OFF, limits, &memory).unwrap();
+    let device = Device::new(
+        Target::Gfx1250,
+        Backend::Scalar,
+        jit::Options::OFF,
+        limits,
+        &memory,
+    )
+    .unwrap();
     let options = Options {
         threads: 2,
         eager_registers: false,

@@ -48,7 +48,14 @@ fn v0_of(ids: u32, workgroup: [u32; 3]) -> Vec<u32> {
         lds_per_unit: 65536,
         xccs: 1,
     };
-    let device = Device::new(Target::Gfx942, Backend::best(), jit::Options::default(), limits, &memory).expect("supported");
+    let device = Device::new(
+        Target::Gfx942,
+        Backend::best(),
+        jit::Options::default(),
+        limits,
+        &memory,
+    )
+    .expect("supported");
     let dispatch = Dispatch {
         name: "v0".to_owned(),
         descriptor: descriptor(ids),

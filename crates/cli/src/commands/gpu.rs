@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use rocjitsu_config::{Config, ConfigError, Gpu, preset, preset_for_target, preset_names};
-use rocjitsu_isa::Target;
 use rocjitsu_gpu::dispatch::jit;
+use rocjitsu_isa::Target;
 use rocjitsu_lanes::Backend;
 
 use crate::cli::UsageError;

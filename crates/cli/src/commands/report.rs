@@ -43,7 +43,13 @@ pub fn execute<'a>(
     quiet: bool,
 ) -> Result<Report<'a>> {
     let memory = Memory::new(host.gpu.vram_bytes);
-    let engine = Engine::new(&host.gpu, launch.code.target(), host.backend, host.compiler, &memory)?;
+    let engine = Engine::new(
+        &host.gpu,
+        launch.code.target(),
+        host.backend,
+        host.compiler,
+        &memory,
+    )?;
     let placed = launch.place(&memory)?;
     let groups = launch
         .grid

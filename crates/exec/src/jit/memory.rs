@@ -104,9 +104,10 @@ impl Arena {
             let len = bytes.max(REGION).next_multiple_of(REGION);
             self.current = Some((Arc::new(Region::new(len)?), 0));
         }
-        let at = self.current.as_ref().map(|(region, used)| {
-            region.executable.expose_provenance() as u64 + *used as u64
-        });
+        let at = self
+            .current
+            .as_ref()
+            .map(|(region, used)| region.executable.expose_provenance() as u64 + *used as u64);
         Ok(at.unwrap_or_default())
     }
 
@@ -121,7 +122,9 @@ impl Arena {
             let to = region.writable.add(*used);
             std::ptr::copy_nonoverlapping(code.as_ptr(), to, code.len());
         }
-        *used = (*used + code.len()).next_multiple_of(ALIGNMENT).min(region.len);
+        *used = (*used + code.len())
+            .next_multiple_of(ALIGNMENT)
+            .min(region.len);
         Some(region.clone())
     }
 }
@@ -143,8 +146,14 @@ mod tests {
         let seen = unsafe { std::slice::from_raw_parts(region.executable.add(128), 3) };
         assert_eq!(seen, [1, 2, 3]);
         let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
-        let ours: Vec<_> = maps.lines().filter(|l| l.contains("rocjitsu-code")).collect();
-        assert!(ours.len() >= 2 && ours.iter().all(|l| !l.contains("wx")), "{ours:?}");
+        let ours: Vec<_> = maps
+            .lines()
+            .filter(|l| l.contains("rocjitsu-code"))
+            .collect();
+        assert!(
+            ours.len() >= 2 && ours.iter().all(|l| !l.contains("wx")),
+            "{ours:?}"
+        );
         arena.place(2 * REGION).unwrap();
         assert!(arena.put(&[0; 2 * REGION]).is_some());
     }

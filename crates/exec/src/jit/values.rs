@@ -206,7 +206,9 @@ impl Values {
             (position, state.home.is_some())
         };
         let victim = held.iter().flatten().copied();
-        let victim = victim.filter(|v| !self.locked.contains(v)).max_by_key(|&v| next(v));
+        let victim = victim
+            .filter(|v| !self.locked.contains(v))
+            .max_by_key(|&v| next(v));
         let victim = victim.ok_or(CompileError::Room("an instruction needs all registers"))?;
         let state = &self.states[victim.0 as usize];
         let register = state.register.unwrap_or_default();

@@ -299,6 +299,8 @@ impl Graph {
                 // Which operand is first matters only where both are NaN.
                 self.put(op, [b, a, NONE], imm)
             }
+            // No constant that is a number is unordered with itself.
+            Op::CompareF if imm == 3 && a == b && self.is_number(a) => self.leaf(Op::ConstMask, 0),
             Op::SplitLow | Op::SplitHigh | Op::JoinLow | Op::JoinHigh => self.rearrange(op, a, b),
             _ => self.put(op, [a, b, NONE], imm),
         }
@@ -385,6 +387,25 @@ impl Graph {
             }
         {
             return self.of_one(f, a);
+        }
+        // Two constants in a row of the same function.
+        if let Some(y) = self.constant_of(b)
+            && matches!(table, AND | OR | XOR)
+        {
+            let inner = self.get(a);
+            if inner.op == Op::Logic
+                && inner.imm == table
+                && inner.args[2] == NONE
+                && let Some(x) = self.constant_of(inner.args[1])
+            {
+                let both = match table {
+                    AND => x & y,
+                    OR => x | y,
+                    _ => x ^ y,
+                };
+                let both = self.constant(both);
+                return self.logic(table, inner.args[0], both);
+            }
         }
         self.pair(table, a, b)
     }
@@ -483,9 +504,7 @@ impl Graph {
         match (op, self.constant_of(b)) {
             (Op::Add, Some(0)) | (Op::Mul, Some(1)) => a,
             (Op::Mul, Some(0)) => self.constant(0),
-            (Op::Mul, Some(y)) if y.is_power_of_two() => {
-                self.one(Op::ShlBy, a, y.trailing_zeros())
-            }
+            (Op::Mul, Some(y)) if y.is_power_of_two() => self.one(Op::ShlBy, a, y.trailing_zeros()),
             // Sums of constants meet.
             (Op::Add, Some(y)) => {
                 let inner = self.get(a);
@@ -683,11 +702,7 @@ mod tests {
         let mut g = Graph::default();
         let x = g.leaf(Op::Row, 0);
         let flush = |g: &mut Graph, x: Id| {
-            let (e, s, zero) = (
-                g.constant(0x7f80_0000),
-                g.constant(1 << 31),
-                g.constant(0),
-            );
+            let (e, s, zero) = (g.constant(0x7f80_0000), g.constant(1 << 31), g.constant(0));
             let exponent = g.logic(table::AND, x, e);
             let tiny = g.two(Op::CompareI, exponent, zero, 0);
             let sign = g.logic(table::AND, x, s);

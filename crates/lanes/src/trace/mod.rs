@@ -63,6 +63,17 @@ impl Recorder {
     }
 }
 
+impl Recorder {
+    /// Traces what `f` computes with [`Trace`] from nodes of the graph; `None` if a graph cannot say it.
+    pub fn compute<R>(&mut self, f: impl FnOnce() -> R) -> Option<R> {
+        self.failed = false;
+        CURRENT.with_borrow_mut(|current| std::mem::swap(current, self));
+        let result = f();
+        CURRENT.with_borrow_mut(|current| std::mem::swap(current, self));
+        (!self.failed).then_some(result)
+    }
+}
+
 /// A kernel instantiated for [`Trace`]: it touches no memory.
 #[derive(Clone, Copy, Debug)]
 pub struct TraceKernel(pub(crate) fn(&mut Args));
@@ -381,12 +392,7 @@ unsafe impl Lanes for Trace {
     fn w_map2(_: [Id; 2], _: [Id; 2], _: impl Fn(u64, u64) -> u64) -> [Id; 2] {
         [give_up(); 2]
     }
-    fn w_map3(
-        _: [Id; 2],
-        _: [Id; 2],
-        _: [Id; 2],
-        _: impl Fn(u64, u64, u64) -> u64,
-    ) -> [Id; 2] {
+    fn w_map3(_: [Id; 2], _: [Id; 2], _: [Id; 2], _: impl Fn(u64, u64, u64) -> u64) -> [Id; 2] {
         [give_up(); 2]
     }
     fn w_test2(_: [Id; 2], _: [Id; 2], _: impl Fn(u64, u64) -> bool) -> Id {
