@@ -1,7 +1,7 @@
 //! Blocks of decoded code, made once and shared by every wave and thread that runs them.
 //! A block is a straight run of instructions; its records hold all that executing them needs.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 
@@ -70,17 +70,24 @@ impl CodeCache {
         self.epoch.fetch_add(1, Ordering::Release);
     }
 
-    /// Drops all decoded code if bytes it was made from have changed. Called before a dispatch.
+    /// Drops decoded code whose bytes have changed since.
     pub fn revalidate(&self, memory: &mut MemoryPort<'_>) {
-        let stale = {
-            let watched = self.watched.lock().unwrap_or_else(|e| e.into_inner());
-            watched.iter().any(|(&at, bytes)| {
-                read_bytes(memory, at, bytes.len()).as_deref() != Some(&**bytes)
-            })
-        };
-        if stale {
-            self.invalidate();
+        let mut watched = self.watched.lock().unwrap_or_else(|e| e.into_inner());
+        let stale: HashSet<u64> = watched
+            .iter()
+            .filter(|&(&at, bytes)| !holds(memory, at, bytes))
+            .map(|(&at, _)| at)
+            .collect();
+        if stale.is_empty() {
+            return;
         }
+        watched.retain(|at, _| !stale.contains(at));
+        drop(watched);
+        self.blocks
+            .write()
+            .unwrap_or_else(|e| e.into_inner())
+            .retain(|key, _| !stale.contains(&key.pc));
+        self.epoch.fetch_add(1, Ordering::Release);
     }
 
     fn block(&self, key: Key, memory: &mut MemoryPort<'_>) -> Result<Arc<Block>, Fault> {
@@ -184,6 +191,20 @@ fn read_bytes(memory: &mut MemoryPort<'_>, address: u64, length: usize) -> Optio
     // SAFETY: `locate` vouches for `length` readable bytes, and the vector is not among them.
     unsafe { std::ptr::copy_nonoverlapping(host, bytes.as_mut_ptr(), length) };
     Some(bytes)
+}
+
+/// Whether memory holds these bytes.
+fn holds(memory: &mut MemoryPort<'_>, address: u64, bytes: &[u8]) -> bool {
+    let Ok(host) = memory.locate(address, bytes.len() as u64, false) else {
+        return false;
+    };
+    let mut copy = [0; 256];
+    bytes.chunks(copy.len()).enumerate().all(|(i, part)| {
+        let copy = &mut copy[..part.len()];
+        // SAFETY: `locate` vouches for all of the bytes, of which these are some; `copy` is not among them.
+        unsafe { std::ptr::copy_nonoverlapping(host.add(256 * i), copy.as_mut_ptr(), part.len()) };
+        copy == part
+    })
 }
 
 /// Entries of a [`CodeView`].

@@ -49,7 +49,7 @@ pub enum Error {
 pub(crate) struct Gpu {
     pub(crate) identity: GpuIdentity,
     pub(crate) target: Target,
-    /// The file that its render nodes are views of.
+    /// The file that its render nodes are views of: the memory that is allocated for it.
     pub(crate) arena: Arc<Arena>,
     /// The account of its device memory.
     pub(crate) vram: Arc<Account>,
@@ -185,7 +185,11 @@ impl Driver {
 
     fn open_kfd(&self) -> Result<OwnedFd, Errno> {
         let fd = self.kfd.reopen().map_err(errno)?.into_owned();
-        let context = Arc::new(Context::new(self));
+        let own = OwnFiles {
+            kfd: self.kfd.identity(),
+            gpus: self.gpus.iter().map(|gpu| gpu.arena.identity()).collect(),
+        };
+        let context = Arc::new(Context::new(self.gpus.len(), own));
         let mut contexts = lock(&self.contexts);
         contexts.retain(|context| context.strong_count() > 0);
         contexts.push(Arc::downgrade(&context));
@@ -409,7 +413,13 @@ impl Driver {
 
     /// What has happened up to now.
     pub fn report(&self) -> Report {
-        self.recorder.report()
+        let gpus = self.machine.gpus.iter();
+        Report {
+            gpus: gpus
+                .map(|gpu| format!("{} ({})", gpu.name, gpu.target))
+                .collect(),
+            ..self.recorder.report().with_process()
+        }
     }
 
     /// Which device a file is: `Some(None)` for `/dev/kfd`, the render minor for a GPU.
@@ -438,16 +448,6 @@ impl Driver {
         &self.recorder
     }
 
-    /// The file that doorbells lie in.
-    pub(crate) fn kfd_arena(&self) -> &Arc<Arena> {
-        &self.kfd
-    }
-
-    /// What computes the lanes.
-    pub(crate) fn backend(&self) -> Backend {
-        self.backend
-    }
-
     #[cfg(test)]
     pub(crate) fn descriptors(&self) -> &Descriptors {
         &self.descriptors
@@ -462,12 +462,22 @@ impl Driver {
         &self.buffers
     }
 
-    /// The files that the driver's own memory is in.
-    pub(crate) fn own_files(&self) -> OwnFiles {
-        OwnFiles {
-            kfd: self.kfd.identity(),
-            gpus: self.gpus.iter().map(|gpu| gpu.arena.identity()).collect(),
-        }
+    /// The file that open `/dev/kfd`s are views of.
+    pub(crate) fn kfd_arena(&self) -> &Arc<Arena> {
+        &self.kfd
+    }
+
+    /// Threads that a dispatch may use.
+    pub(crate) fn threads(&self) -> usize {
+        let chosen = self.machine.options.threads.map(|threads| threads as usize);
+        chosen
+            .or_else(|| std::thread::available_parallelism().ok().map(usize::from))
+            .unwrap_or(1)
+    }
+
+    /// What computes the lanes.
+    pub(crate) fn backend(&self) -> Backend {
+        self.backend
     }
 
     pub(crate) fn gpus(&self) -> &[Gpu] {

@@ -24,5 +24,5 @@ pub mod topology;
 mod user;
 
 pub use driver::{Driver, Error};
-pub use report::Report;
+pub use report::{DispatchLine, Fault, IoctlCount, KernelCount, Report};
 pub use rustix::io::Errno;

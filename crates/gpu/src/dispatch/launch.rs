@@ -103,7 +103,7 @@ pub fn start(
     resident.waves.truncate(count as usize);
     for index in 0..count {
         let mut wave = Wave::new(lanes);
-        let base = scratch + shared.scratch.per_wave() * u64::from(index);
+        let base = scratch.wrapping_add(shared.scratch.per_wave() * u64::from(index));
         set_up(
             shared,
             &mut wave,
@@ -149,7 +149,8 @@ fn set_up(
     let d = &dispatch.descriptor;
     let target = shared.device.target;
     let preloads = d.preload.length != 0;
-    wave.pc = dispatch.entry + if preloads { PRELOAD_PROLOGUE_BYTES } else { 0 };
+    let skipped = if preloads { PRELOAD_PROLOGUE_BYTES } else { 0 };
+    wave.pc = dispatch.entry.wrapping_add(skipped);
     wave.index = place.index;
     wave.scratch = place.scratch;
     wave.scratch_size = shared.scratch.per_item();
@@ -260,7 +261,7 @@ fn user_sgprs(
     if let Some(first) = u.preload {
         let p = dispatch.descriptor.preload;
         for i in 0..p.length {
-            let address = dispatch.kernarg + 4 * u64::from(p.offset + i);
+            let address = dispatch.kernarg.wrapping_add(4 * u64::from(p.offset + i));
             let word = memory
                 .read_u32(address)
                 .map_err(|kind| DispatchError::Invalid {

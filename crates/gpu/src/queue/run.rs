@@ -13,6 +13,7 @@ pub fn run(cx: &mut Cx<'_>, dispatch: &Dispatch) -> Result<(), Trouble> {
     let options = Options {
         threads: cx.threads,
         stop: Some(cx.stop),
+        trust_code: true,
         interrupt: Some(&interrupt),
         ..Options::default()
     };
