@@ -6,16 +6,30 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use crate::cpu::Cpu;
-use crate::file::ConfigError;
 use crate::gpu::{CacheScope, Gpu, Partition, PartitionMode};
 
 /// The most GPU nodes of a machine: as many render nodes as there are (128 to 255).
 pub const MOST_NODES: usize = 128;
 
+/// Why there is no such machine.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs)]
+pub enum MachineError {
+    #[error("{gpu} with {xccs} XCCs cannot be divided as {mode}: its modes are {known}")]
+    Partition {
+        gpu: String,
+        mode: &'static str,
+        xccs: u32,
+        known: String,
+    },
+    #[error("more than {most} GPU nodes; a machine has no more render nodes")]
+    TooMany { most: usize },
+}
+
 /// A simulated machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Machine {
-    /// The GPU nodes in order of their render nodes; a divided card has several.
+    /// The GPU nodes in the order of the topology; a divided card has several.
     pub gpus: Vec<Gpu>,
     /// The processor.
     pub cpu: Cpu,
@@ -152,7 +166,7 @@ impl Machine {
         cards: Vec<(Gpu, PartitionMode)>,
         cpu: Cpu,
         options: Options,
-    ) -> Result<Self, ConfigError> {
+    ) -> Result<Self, MachineError> {
         let mut gpus: Vec<Gpu> = Vec::new();
         let hives = hives(&cards);
         for ((mut card, mode), hive) in cards.into_iter().zip(hives) {
@@ -184,13 +198,17 @@ impl Machine {
                 {
                     part.identity.gpu_id = (part.identity.gpu_id % 0xffff) + 1;
                 }
-                part.identity.render_minor = 128 + gpus.len() as u32;
+                let wanted = part.identity.render_minor;
+                let free = |minor: &u32| {
+                    !gpus
+                        .iter()
+                        .any(|other| other.identity.render_minor == *minor)
+                };
+                part.identity.render_minor = (wanted..256)
+                    .chain(128..wanted)
+                    .find(free)
+                    .ok_or(MachineError::TooMany { most: MOST_NODES })?;
                 gpus.push(part);
-                if gpus.len() > MOST_NODES {
-                    return Err(ConfigError::TooMany {
-                        most: MOST_NODES as u32,
-                    });
-                }
             }
         }
         Ok(Machine { gpus, cpu, options })
@@ -218,14 +236,14 @@ fn hives(cards: &[(Gpu, PartitionMode)]) -> Vec<u64> {
 }
 
 /// The nodes of a card.
-fn divide(card: &Gpu, mode: PartitionMode) -> Result<Vec<Gpu>, ConfigError> {
+fn divide(card: &Gpu, mode: PartitionMode) -> Result<Vec<Gpu>, MachineError> {
     if mode == PartitionMode::Spx {
         return Ok(vec![card.clone()]);
     }
     let parts = mode
         .parts(card.xccs)
         .filter(|_| card.partition.modes.contains(&mode))
-        .ok_or_else(|| ConfigError::Partition {
+        .ok_or_else(|| MachineError::Partition {
             gpu: card.name.clone(),
             mode: mode.name(),
             xccs: card.xccs,

@@ -232,6 +232,11 @@ pub const PRESETS: [Preset; 7] = [
 ];
 
 impl Preset {
+    /// The processor.
+    pub fn target(&self) -> &'static str {
+        self.target
+    }
+
     /// The GPU that the preset describes, as the first of a machine, undivided.
     pub fn gpu(&self) -> Gpu {
         let [shader_engines, arrays_per_engine, cus_per_array] = self.geometry;

@@ -207,6 +207,50 @@ abi! {
     /// DRM_IOCTL_AMDGPU_INFO; the last four words are a union.
     DrmInfo: 32 { return_pointer: u64, return_size: u32, query: u32, parameters: [u32; 4] }
 
+    /// `drm_amdgpu_info_device`: what AMDGPU_INFO_DEV_INFO answers, as of Linux 6.16. Sizes of
+    /// caches are in KiB, `mall_size` in bytes, clocks in kHz.
+    DrmDevice: 440 {
+        device_id: u32, chip_rev: u32, external_rev: u32, pci_rev: u32, family: u32,
+        num_shader_engines: u32, num_shader_arrays_per_engine: u32, gpu_counter_freq: u32,
+        max_engine_clock: u64, max_memory_clock: u64, cu_active_number: u32, cu_ao_mask: u32,
+        cu_bitmap: [[u32; 4]; 4], enabled_rb_pipes_mask: u32, num_rb_pipes: u32,
+        num_hw_gfx_contexts: u32, pcie_gen: u32, ids_flags: u64, virtual_address_offset: u64,
+        virtual_address_max: u64, virtual_address_alignment: u32, pte_fragment_size: u32,
+        gart_page_size: u32, ce_ram_size: u32, vram_type: u32, vram_bit_width: u32,
+        vce_harvest_config: u32, gc_double_offchip_lds_buf: u32, graphics_buffers: [u64; 6],
+        wave_front_size: u32, num_shader_visible_vgprs: u32, num_cu_per_sh: u32,
+        num_tcc_blocks: u32, gs_vgt_table_depth: u32, gs_prim_buffer_depth: u32,
+        max_gs_waves_per_vgt: u32, pcie_num_lanes: u32, cu_ao_bitmap: [[u32; 4]; 4],
+        high_va_offset: u64, high_va_max: u64, pa_sc_tile_steering_override: u32, pad: u32,
+        tcc_disabled_mask: u64, min_engine_clock: u64, min_memory_clock: u64,
+        tcp_cache_size: u32, num_sqc_per_wgp: u32, sqc_data_cache_size: u32,
+        sqc_inst_cache_size: u32, gl1c_cache_size: u32, gl2c_cache_size: u32, mall_size: u64,
+        enabled_rb_pipes_mask_hi: u32, shadow_size: u32, shadow_alignment: u32, csa_size: u32,
+        csa_alignment: u32, userq_ip_mask: u32,
+    }
+
+    /// `drm_amdgpu_info_hw_ip`.
+    DrmHwIp: 40 {
+        version_major: u32, version_minor: u32, capabilities_flags: u64, ib_start_alignment: u32,
+        ib_size_alignment: u32, available_rings: u32, ip_discovery_version: u32,
+        userq_num_slots: u32, pad: u32,
+    }
+
+    /// `drm_amdgpu_heap_info`, in bytes.
+    DrmHeap: 32 { total: u64, usable: u64, used: u64, max_allocation: u64 }
+
+    /// `drm_amdgpu_memory_info`.
+    DrmMemory: 96 { vram: DrmHeap, cpu_accessible_vram: DrmHeap, gtt: DrmHeap }
+
+    /// `drm_amdgpu_info_firmware`.
+    DrmFirmware: 8 { version: u32, feature: u32 }
+
+    /// `drm_amdgpu_info_vbios`.
+    DrmVbios: 200 {
+        name: [[u8; 32]; 2], part_number: [[u8; 32]; 2], version: u32, pad: u32,
+        version_text: [u8; 32], date: [u8; 32],
+    }
+
     /// DRM_IOCTL_AMDGPU_GEM_VA.
     DrmGemVa: 40 {
         handle: u32, pad: u32, operation: u32, flags: u32, va_address: u64, offset_in_bo: u64,

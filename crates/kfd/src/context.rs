@@ -1,42 +1,141 @@
 //! One open `/dev/kfd`: the program's allocations, events and queues on every GPU.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use rocjitsu_gpu::dispatch::{Device, Limits};
+use rocjitsu_gpu::memory::{Memory, PAGE, Storage};
+use rustix::io::Errno;
 
 use crate::alloc::Allocations;
+use crate::driver::Driver;
 use crate::drm::RenderFile;
 use crate::event::Events;
-use crate::queue::Queues;
+use crate::process::lock;
+use crate::queue::{Doorbells, Queues};
 use crate::svm::Ranges;
 
 /// What the kernel keeps for a process that has opened `/dev/kfd`.
 #[derive(Debug)]
 pub(crate) struct Context {
+    /// Stopped and dropped first, while what they use is there.
+    pub(crate) queues: Queues,
+    /// Dropped before the ranges and memories, which allocations unmap themselves from.
+    pub(crate) allocations: Allocations,
+    pub(crate) ranges: Arc<Ranges>,
     /// By index of the driver's GPUs.
     pub(crate) gpus: Vec<ContextGpu>,
-    pub(crate) allocations: Allocations,
-    pub(crate) ranges: Ranges,
-    pub(crate) events: Events,
-    pub(crate) queues: Queues,
+    pub(crate) events: Arc<Events>,
     /// Whether RUNTIME_ENABLE has been called.
     pub(crate) runtime_enabled: Mutex<bool>,
 }
 
 /// One GPU as a context sees it.
-#[derive(Debug, Default)]
 pub(crate) struct ContextGpu {
-    /// The render node's file that ACQUIRE_VM named.
+    /// The render node's file that ACQUIRE_VM named: the GPU's virtual addresses are the file's.
     pub(crate) vm: Mutex<Option<Arc<RenderFile>>>,
+    /// What executes; made with the first queue, for it allocates.
+    device: OnceLock<Arc<Device>>,
+    doorbells: Mutex<Option<Arc<Doorbells>>>,
+    /// The page of registers, made when it is first asked for.
+    registers: Mutex<Option<Arc<Storage>>>,
+}
+
+impl std::fmt::Debug for ContextGpu {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ContextGpu")
+            .field("vm", &self.vm)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Context {
-    pub(crate) fn new(gpus: usize) -> Context {
+    pub(crate) fn new(driver: &Driver) -> Context {
+        let gpus = driver.gpus().iter().map(|_| ContextGpu {
+            vm: Mutex::default(),
+            device: OnceLock::new(),
+            doorbells: Mutex::default(),
+            registers: Mutex::default(),
+        });
+        let events = Arc::new(Events::default());
         Context {
-            gpus: (0..gpus).map(|_| ContextGpu::default()).collect(),
-            allocations: Allocations::default(),
-            ranges: Ranges::default(),
-            events: Events::default(),
             queues: Queues::default(),
+            allocations: Allocations::new(),
+            ranges: Ranges::new(driver.gpus().len(), driver.own_files()),
+            gpus: gpus.collect(),
+            events,
             runtime_enabled: Mutex::default(),
         }
+    }
+
+    /// The doorbell slice of a GPU, made when first asked for.
+    ///
+    /// # Errors
+    /// `EINVAL` for an index that is none, `ENOMEM`.
+    pub(crate) fn doorbells(&self, driver: &Driver, gpu: usize) -> Result<Arc<Doorbells>, Errno> {
+        let gpu = self.gpus.get(gpu).ok_or(Errno::INVAL)?;
+        let mut doorbells = lock(&gpu.doorbells);
+        if let Some(doorbells) = &*doorbells {
+            return Ok(doorbells.clone());
+        }
+        let made = Doorbells::new(driver.kfd_arena()).map_err(|_| Errno::NOMEM)?;
+        Ok(doorbells.insert(made).clone())
+    }
+
+    /// A GPU's page of registers: HDP_MEM_FLUSH and HDP_REG_FLUSH, which need do nothing.
+    ///
+    /// # Errors
+    /// `EINVAL` for an index that is none, `ENOMEM`.
+    pub(crate) fn registers(&self, driver: &Driver, gpu: usize) -> Result<Arc<Storage>, Errno> {
+        let gpu = self.gpus.get(gpu).ok_or(Errno::INVAL)?;
+        let mut registers = lock(&gpu.registers);
+        if let Some(registers) = &*registers {
+            return Ok(registers.clone());
+        }
+        let made = driver.kfd_arena().allocate(PAGE, PAGE);
+        Ok(registers.insert(made.map_err(|_| Errno::NOMEM)?).clone())
+    }
+
+    /// Whether `mmap` of `/dev/kfd` may map these bytes: exactly one GPU's doorbells, or its page of registers.
+    pub(crate) fn may_map(&self, offset: u64, bytes: u64) -> bool {
+        let is = |storage: &Arc<Storage>| {
+            storage.bytes() == bytes && storage.file().is_some_and(|(_, at)| at == offset)
+        };
+        self.gpus.iter().any(|gpu| {
+            let doorbells = lock(&gpu.doorbells).clone();
+            doorbells.is_some_and(|doorbells| is(doorbells.storage()))
+                || lock(&gpu.registers).as_ref().is_some_and(is)
+        })
+    }
+
+    /// The address map of a GPU.
+    ///
+    /// # Errors
+    /// `EINVAL` for an index that is none, `ENODEV` before ACQUIRE_VM.
+    pub(crate) fn memory(&self, gpu: usize) -> Result<Arc<Memory>, Errno> {
+        let gpu = self.gpus.get(gpu).ok_or(Errno::INVAL)?;
+        let vm = lock(&gpu.vm);
+        Ok(vm.as_ref().ok_or(Errno::NODEV)?.memory.clone())
+    }
+
+    /// The device that executes a GPU's dispatches on this context's memory.
+    ///
+    /// # Errors
+    /// `EINVAL` for an index that is none, `ENODEV` before ACQUIRE_VM and if it cannot be made on this host.
+    pub(crate) fn device(&self, driver: &Driver, index: usize) -> Result<Arc<Device>, Errno> {
+        let gpu = self.gpus.get(index).ok_or(Errno::INVAL)?;
+        if let Some(device) = gpu.device.get() {
+            return Ok(device.clone());
+        }
+        let config = driver.machine().gpus.get(index).ok_or(Errno::INVAL)?;
+        let target = driver.gpus().get(index).ok_or(Errno::INVAL)?.target;
+        let limits = Limits {
+            compute_units: config.compute_units,
+            waves_per_unit: config.simds_per_cu * config.waves_per_simd,
+            lds_per_unit: config.lds_kib << 10,
+            xccs: config.xccs,
+        };
+        let device = Device::new(target, driver.backend(), limits, self.memory(index)?)
+            .map_err(|_| Errno::NODEV)?;
+        Ok(gpu.device.get_or_init(|| Arc::new(device)).clone())
     }
 }

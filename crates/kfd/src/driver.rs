@@ -1,23 +1,27 @@
 //! The driver of one process: what the preloaded library asks, by descriptor and by path.
 
 use std::ffi::c_void;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, Weak};
 
 use rocjitsu_config::Machine;
-use rustix::fs::OFlags;
+use rocjitsu_gpu::memory::{Arena, PAGE, shared_range};
+use rocjitsu_isa::Target;
+use rocjitsu_lanes::Backend;
 use rustix::io::Errno;
 
 use crate::abi::Request;
+use crate::buffer::{Buffers, Mmap, Vram};
 use crate::context::Context;
 use crate::descriptors::{Descriptors, Object};
 use crate::drm::{DrmCall, RenderFile};
 use crate::file::{self, Identity};
-use crate::process::ForkMark;
+use crate::process::{ForkMark, lock};
 use crate::report::{Recorder, Report};
+use crate::svm::OwnFiles;
 use crate::table::{self, Call, Run};
-use crate::topology::{GpuIdentity, Stat, Tree};
+use crate::topology::{GpuIdentity, Kind, Lookup, Stat, Tree};
 use crate::user::User;
 
 /// Largest argument an ioctl request can name, 14 bits.
@@ -30,16 +34,25 @@ pub enum Error {
     #[error("no GPU is configured")]
     NoGpus,
     #[error("cannot make the driver's {what}: {source}")]
-    Host { what: &'static str, source: Errno },
+    Host {
+        what: &'static str,
+        source: std::io::Error,
+    },
+    #[error("GPU {gpu}: `{target}` is no target that executes")]
+    Target { gpu: String, target: String },
+    #[error("this host has no lane back end `{0}`")]
+    Lanes(String),
 }
 
 /// A GPU that the driver simulates.
 #[derive(Debug)]
 pub(crate) struct Gpu {
     pub(crate) identity: GpuIdentity,
+    pub(crate) target: Target,
     /// The file that its render nodes are views of.
-    pub(crate) file: OwnedFd,
-    pub(crate) file_identity: Identity,
+    pub(crate) arena: Arc<Arena>,
+    /// The account of its device memory.
+    pub(crate) vram: Arc<Vram>,
 }
 
 /// The simulated driver. One per process; every method may be called from any thread.
@@ -49,11 +62,14 @@ pub struct Driver {
     tree: Tree,
     gpus: Vec<Gpu>,
     /// The file that open `/dev/kfd`s are views of.
-    kfd: OwnedFd,
-    kfd_identity: Identity,
+    kfd: Arc<Arena>,
+    backend: Backend,
     descriptors: Descriptors,
+    buffers: Buffers,
+    /// Every open `/dev/kfd` that may still live.
+    contexts: Mutex<Vec<Weak<Context>>>,
     user: User,
-    recorder: Recorder,
+    recorder: Arc<Recorder>,
     fork: ForkMark,
 }
 
@@ -67,29 +83,38 @@ impl Driver {
         if machine.gpus.is_empty() {
             return Err(Error::NoGpus);
         }
+        let backend = match &machine.options.lanes {
+            None => Backend::best(),
+            Some(name) => Backend::from_name(name)
+                .filter(|backend| backend.is_supported())
+                .ok_or_else(|| Error::Lanes(name.clone()))?,
+        };
         let tree = Tree::new(&machine);
         let mut gpus = Vec::new();
-        for &identity in tree.gpus() {
-            let file = sparse("rocjitsu-gpu").map_err(host("memory file of a GPU"))?;
-            let file_identity = file::identity(file.as_fd()).map_err(host("memory file"))?;
+        for (&identity, gpu) in tree.gpus().iter().zip(&machine.gpus) {
             gpus.push(Gpu {
                 identity,
-                file,
-                file_identity,
+                target: gpu.target.parse().map_err(|_| Error::Target {
+                    gpu: gpu.name.clone(),
+                    target: gpu.target.clone(),
+                })?,
+                arena: Arena::new("rocjitsu-gpu").map_err(host("memory file of a GPU"))?,
+                vram: Vram::new(gpu.vram_bytes),
             });
         }
-        let kfd = sparse("rocjitsu-kfd").map_err(host("doorbell file"))?;
-        let kfd_identity = file::identity(kfd.as_fd()).map_err(host("doorbell file"))?;
+        let io = |what| move |error: Errno| host(what)(error.into());
         Ok(Driver {
             machine,
             tree,
             gpus,
-            kfd,
-            kfd_identity,
+            kfd: Arena::new("rocjitsu-kfd").map_err(host("doorbell file"))?,
+            backend,
             descriptors: Descriptors::new(),
-            user: User::new().map_err(host("copy buffer"))?,
-            recorder: Recorder::default(),
-            fork: ForkMark::new().map_err(host("fork mark"))?,
+            buffers: Buffers::new(),
+            contexts: Mutex::default(),
+            user: User::new().map_err(io("copy buffer"))?,
+            recorder: Arc::default(),
+            fork: ForkMark::new().map_err(io("fork mark"))?,
         })
     }
 
@@ -135,30 +160,38 @@ impl Driver {
     /// `flags` are those of `open`. The descriptor belongs to the caller, who must tell the driver
     /// when the program closes it ([`Driver::closed`]) or duplicates it ([`Driver::duplicated`]).
     pub fn open(&self, path: &Path, flags: i32) -> Option<Result<OwnedFd, Errno>> {
-        let flags = OFlags::from_bits_retain(flags as u32);
-        let path = path.to_str()?;
-        if path == "/dev/kfd" {
-            return Some(self.open_kfd(flags));
+        let _ = flags;
+        let Lookup::Found { path, node } = self.tree.lookup(path, true) else {
+            return None;
+        };
+        match node.kind() {
+            Kind::File => Some(copy_of(&node.bytes().unwrap_or_default())),
+            Kind::CharDevice if path == "/dev/kfd" => Some(self.open_kfd()),
+            Kind::CharDevice => {
+                let minor = path.strip_prefix("/dev/dri/renderD")?.parse::<u32>().ok()?;
+                let mut minors = self.gpus.iter().map(|gpu| gpu.identity.render_minor);
+                let index = minors.position(|other| other == minor)?;
+                Some(self.open_render(index))
+            }
+            Kind::Dir | Kind::Link => None,
         }
-        let minor = path.strip_prefix("/dev/dri/renderD")?.parse::<u32>().ok()?;
-        let index = self
-            .gpus
-            .iter()
-            .position(|gpu| gpu.identity.render_minor == minor)?;
-        Some(self.open_render(index, flags))
     }
 
-    fn open_kfd(&self, flags: OFlags) -> Result<OwnedFd, Errno> {
-        let fd = file::reopen(&self.kfd, flags)?;
-        let context = Arc::new(Context::new(self.gpus.len()));
-        self.register(fd, self.kfd_identity, Object::Kfd(context))
+    fn open_kfd(&self) -> Result<OwnedFd, Errno> {
+        let fd = self.kfd.reopen().map_err(errno)?.into_owned();
+        let context = Arc::new(Context::new(self));
+        let mut contexts = lock(&self.contexts);
+        contexts.retain(|context| context.strong_count() > 0);
+        contexts.push(Arc::downgrade(&context));
+        drop(contexts);
+        self.register(fd, self.kfd.identity(), Object::Kfd(context))
     }
 
-    fn open_render(&self, index: usize, flags: OFlags) -> Result<OwnedFd, Errno> {
+    fn open_render(&self, index: usize) -> Result<OwnedFd, Errno> {
         let gpu = self.gpus.get(index).ok_or(Errno::NOENT)?;
-        let fd = file::reopen(&gpu.file, flags)?;
+        let fd = gpu.arena.reopen().map_err(errno)?.into_owned();
         let file = Arc::new(RenderFile::new(index));
-        self.register(fd, gpu.file_identity, Object::Render(file))
+        self.register(fd, gpu.arena.identity(), Object::Render(file))
     }
 
     fn register(&self, fd: OwnedFd, identity: Identity, object: Object) -> Result<OwnedFd, Errno> {
@@ -251,18 +284,38 @@ impl Driver {
         done
     }
 
-    /// Maps memory for the program where the native call would not do the right thing: memory
-    /// that came from another process. `None` if the caller should make the native call.
+    /// Maps memory for the program where the native call would not do the right thing: buffers in another
+    /// file than the descriptor's (of another process, of another GPU), dmabufs, and parts of `/dev/kfd` that are not
+    /// exactly a GPU's doorbells. `None` if the caller should make the native call.
     pub fn mmap(
         &self,
-        _fd: BorrowedFd<'_>,
-        _addr: *mut c_void,
-        _len: usize,
-        _prot: i32,
-        _flags: i32,
-        _offset: i64,
+        fd: BorrowedFd<'_>,
+        addr: *mut c_void,
+        len: usize,
+        prot: i32,
+        flags: i32,
+        offset: i64,
     ) -> Option<Result<*mut c_void, Errno>> {
-        None
+        let how = Mmap {
+            address: addr,
+            bytes: len,
+            protection: prot,
+            flags,
+            offset: offset as u64,
+        };
+        match self.descriptors.get(fd) {
+            Some(Object::Render(_)) => self.buffers.mmap(&how),
+            Some(Object::Kfd(context)) => {
+                let bytes = (len as u64).next_multiple_of(PAGE);
+                let good = context.may_map(how.offset, bytes);
+                (!good).then_some(Err(Errno::INVAL))
+            }
+            Some(Object::Inherited) => None,
+            None => {
+                let (start, size) = shared_range(fd)?;
+                Some(how.part(fd, start, size, how.offset))
+            }
+        }
     }
 
     /// The program has closed a descriptor, or is about to.
@@ -311,8 +364,8 @@ impl Driver {
 
     /// Where `lseek(fd, 0, SEEK_END)` must arrive: the size of the buffer behind an exported
     /// dmabuf. `None` for all other descriptors.
-    pub fn seek_end(&self, _fd: BorrowedFd<'_>) -> Option<u64> {
-        None
+    pub fn seek_end(&self, fd: BorrowedFd<'_>) -> Option<u64> {
+        shared_range(fd).map(|(_, bytes)| bytes)
     }
 
     /// What `fstat` must say of one of the driver's descriptors: a character device.
@@ -329,19 +382,45 @@ impl Driver {
 
     /// The program's own memory in `[start, start + bytes)` is about to go away or to change
     /// its protection: GPUs lose it first.
-    pub fn host_range_gone(&self, _start: u64, _bytes: u64) {}
+    ///
+    /// Whole pages go, as `munmap` takes them: also those that the range only touches.
+    pub fn host_range_gone(&self, start: u64, bytes: u64) {
+        let first = start - start % PAGE;
+        let end = start
+            .checked_add(bytes)
+            .and_then(|end| end.checked_next_multiple_of(PAGE));
+        let Some(end) = end.filter(|&end| end > first && self.in_own_process()) else {
+            return;
+        };
+        let contexts: Vec<_> = lock(&self.contexts)
+            .iter()
+            .filter_map(Weak::upgrade)
+            .collect();
+        for context in contexts {
+            context.ranges.gone(first, end);
+        }
+    }
 
     /// What has happened up to now.
     pub fn report(&self) -> Report {
-        self.recorder.report()
+        let gpus = self.machine.gpus.iter();
+        Report {
+            gpus: gpus
+                .map(|gpu| format!("{} ({})", gpu.name, gpu.target))
+                .collect(),
+            ..self.recorder.report().with_process()
+        }
     }
 
     /// Which device a file is: `Some(None)` for `/dev/kfd`, the render minor for a GPU.
     fn kind_of(&self, identity: Identity) -> Option<Option<u32>> {
-        if identity == self.kfd_identity {
+        if identity == self.kfd.identity() {
             return Some(None);
         }
-        let gpu = self.gpus.iter().find(|gpu| gpu.file_identity == identity)?;
+        let gpu = self
+            .gpus
+            .iter()
+            .find(|gpu| gpu.arena.identity() == identity)?;
         Some(Some(gpu.identity.render_minor))
     }
 
@@ -353,6 +432,40 @@ impl Driver {
 
     pub(crate) fn user(&self) -> &User {
         &self.user
+    }
+
+    pub(crate) fn recorder(&self) -> &Arc<Recorder> {
+        &self.recorder
+    }
+
+    /// The file that doorbells lie in.
+    pub(crate) fn kfd_arena(&self) -> &Arc<Arena> {
+        &self.kfd
+    }
+
+    /// Threads that a dispatch may use.
+    pub(crate) fn threads(&self) -> usize {
+        let chosen = self.machine.options.threads.map(|threads| threads as usize);
+        chosen
+            .or_else(|| std::thread::available_parallelism().ok().map(usize::from))
+            .unwrap_or(1)
+    }
+
+    /// What computes the lanes.
+    pub(crate) fn backend(&self) -> Backend {
+        self.backend
+    }
+
+    pub(crate) fn buffers(&self) -> &Buffers {
+        &self.buffers
+    }
+
+    /// The files that the driver's own memory is in.
+    pub(crate) fn own_files(&self) -> OwnFiles {
+        OwnFiles {
+            kfd: self.kfd.identity(),
+            gpus: self.gpus.iter().map(|gpu| gpu.arena.identity()).collect(),
+        }
     }
 
     pub(crate) fn gpus(&self) -> &[Gpu] {
@@ -379,14 +492,16 @@ impl Driver {
     }
 }
 
-/// A sparse file as large as the host allows, up to 2^46 bytes.
-fn sparse(name: &str) -> Result<OwnedFd, Errno> {
-    let mut last = Errno::NOMEM;
-    for bits in (40..=46).rev() {
-        match file::memfd(name, 1 << bits) {
-            Ok(fd) => return Ok(fd),
-            Err(error) => last = error,
-        }
+fn errno(error: std::io::Error) -> Errno {
+    Errno::from_io_error(&error).unwrap_or(Errno::NOMEM)
+}
+
+/// A file of its own with these bytes, its position at the start.
+fn copy_of(bytes: &[u8]) -> Result<OwnedFd, Errno> {
+    let fd = file::memfd("rocjitsu-file", 0)?;
+    let mut at = 0;
+    while at < bytes.len() {
+        at += rustix::io::pwrite(&fd, &bytes[at..], at as u64)?;
     }
-    Err(last)
+    Ok(fd)
 }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use rocjitsu_config::{Config, ConfigError, Gpu, preset, preset_for_target, preset_names};
+use rocjitsu_gpu::dispatch::jit;
 use rocjitsu_isa::Target;
 use rocjitsu_lanes::Backend;
 
@@ -19,6 +20,8 @@ pub struct Host {
     pub threads: usize,
     /// What computes the lanes.
     pub backend: Backend,
+    /// What is compiled.
+    pub compiler: jit::Options,
     /// Allocate all declared registers of a wave at once.
     pub eager_registers: bool,
 }
@@ -49,7 +52,12 @@ fn back_end(name: &str) -> Result<Backend, String> {
     Backend::from_name(name).ok_or_else(|| format!("`{name}` is none of {}", names()))
 }
 
-fn known(name: &str) -> Result<String, String> {
+/// Checks that a preset has this name.
+///
+/// # Errors
+///
+/// The text lists the presets.
+pub fn known(name: &str) -> Result<String, String> {
     match preset(name) {
         Some(_) => Ok(name.to_owned()),
         None => Err(format!(
@@ -125,6 +133,7 @@ impl GpuArgs {
             gpu,
             threads: threads.map_or(cores, |threads| threads as usize),
             backend,
+            compiler: engine::compiler().map_err(|error| UsageError(error.to_string()))?,
             eager_registers: self.eager_registers,
         })
     }

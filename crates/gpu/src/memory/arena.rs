@@ -9,6 +9,7 @@ use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::mm::{MapFlags, ProtFlags};
 
 use super::fd::{HostFd, reopen};
+use super::share::unshared;
 use super::storage::{PAGE, Storage, punch};
 
 /// Sizes to try for the file, in bytes. It is sparse; its size is what can ever be handed out.
@@ -23,6 +24,8 @@ pub struct Arena {
     fd: HostFd,
     bytes: u64,
     cursor: Mutex<Cursor>,
+    /// Dropped ranges that others still have, looked at again whenever another one is dropped.
+    lingering: Mutex<Vec<(u64, u64)>>,
     device: u64,
     inode: u64,
 }
@@ -49,6 +52,7 @@ impl Arena {
             fd,
             bytes,
             cursor: Mutex::default(),
+            lingering: Mutex::default(),
             device: stat.st_dev,
             inode: stat.st_ino,
         }))
@@ -100,8 +104,28 @@ impl Arena {
         Storage::in_arena(self.clone(), offset, end - offset, at)
     }
 
-    /// Frees the pages of a range and its header. The range itself is not handed out again.
-    pub(super) fn give_back(&self, offset: u64, bytes: u64) {
+    /// Frees the pages of a range and its header, if it was `shared` once nobody else has it any more. The range
+    /// itself is not handed out again.
+    pub(super) fn give_back(&self, offset: u64, bytes: u64, shared: bool) {
+        let mut lingering = self
+            .lingering
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if shared {
+            lingering.push((offset, bytes));
+        } else {
+            self.punch(offset, bytes);
+        }
+        lingering.retain(|&(offset, bytes)| {
+            let alone = unshared(self.fd(), offset, bytes);
+            if alone {
+                self.punch(offset, bytes);
+            }
+            !alone
+        });
+    }
+
+    fn punch(&self, offset: u64, bytes: u64) {
         // A failure costs memory and nothing else: the range is never used again.
         let _ = punch(self.fd(), offset - PAGE, bytes + PAGE);
     }

@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use rustix::fs::FallocateFlags;
 use rustix::mm::{MapFlags, ProtFlags};
@@ -37,6 +38,8 @@ pub struct Storage {
     bytes: usize,
     /// Bytes that are mapped before `base` and belong to the storage: the arena's header page.
     head: usize,
+    /// Whether a descriptor that names the range was made: other processes may have it.
+    shared: AtomicBool,
     origin: Origin,
 }
 
@@ -114,6 +117,7 @@ impl Storage {
             base,
             bytes,
             head,
+            shared: AtomicBool::new(false),
             origin,
         }))
     }
@@ -164,6 +168,11 @@ impl Storage {
         true
     }
 
+    /// Notes that other processes may have the range, or come to have it: [`Storage::share`] does so itself.
+    pub fn mark_shared(&self) {
+        self.shared.store(true, Ordering::Relaxed);
+    }
+
     /// Copies bytes out, from `offset`. `false` if the range leaves the storage.
     ///
     /// A wave that writes the same bytes at the same time makes their values unspecified, as on
@@ -190,6 +199,27 @@ impl Storage {
         true
     }
 
+    fn word(&self, offset: u64) -> Option<&AtomicU64> {
+        let host = self.pointer(offset, 8)?;
+        // SAFETY: eight aligned bytes inside the mapping, which lives as long as `self`; all sides use atomics
+        // or raw copies.
+        (host.addr().is_multiple_of(8)).then(|| unsafe { AtomicU64::from_ptr(host.cast()) })
+    }
+
+    /// Loads an aligned doubleword (acquire). `None` if it is not inside.
+    pub fn load_u64(&self, offset: u64) -> Option<u64> {
+        Some(self.word(offset)?.load(Ordering::Acquire))
+    }
+
+    /// Stores an aligned doubleword (release). `false` if it is not inside.
+    pub fn store_u64(&self, offset: u64, value: u64) -> bool {
+        let word = self.word(offset);
+        if let Some(word) = word {
+            word.store(value, Ordering::Release);
+        }
+        word.is_some()
+    }
+
     fn pointer(&self, offset: u64, bytes: usize) -> Option<*mut u8> {
         let offset = usize::try_from(offset).ok()?;
         if offset.checked_add(bytes)? > self.bytes {
@@ -208,7 +238,7 @@ impl Drop for Storage {
             let _ = unsafe { rustix::mm::munmap(start.cast(), self.bytes + self.head) };
         }
         if let Origin::Arena { arena, offset } = &self.origin {
-            arena.give_back(*offset, self.bytes as u64);
+            arena.give_back(*offset, self.bytes as u64, *self.shared.get_mut());
         }
     }
 }

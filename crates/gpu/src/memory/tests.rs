@@ -1,6 +1,7 @@
 //! Tests of the GPU's virtual memory.
 
 use super::*;
+use std::os::fd::AsFd;
 
 #[test]
 fn copies_and_rounds_to_pages() {
@@ -459,7 +460,7 @@ impl Pager for OnePage {
 fn a_pager_brings_pages_in_without_a_lock_held() {
     let arena = Arena::new("test").unwrap();
     let memory = Memory::new(0);
-    assert!(memory.set_pager(Arc::new(OnePage(page_of(&arena, 6)))));
+    memory.set_pager(Arc::new(OnePage(page_of(&arena, 6))));
     let mut byte = [0];
     memory.copy_out(0x50 * PAGE + 7, &mut byte).unwrap();
     assert_eq!(byte, [6]);
@@ -470,4 +471,141 @@ fn a_pager_brings_pages_in_without_a_lock_held() {
     memory.unmap(0x50 * PAGE, PAGE).unwrap();
     assert_eq!(memory.find(0x50 * PAGE).unwrap().start, 0x50 * PAGE);
     assert_eq!(memory.find(0x51 * PAGE).unwrap_err(), FaultKind::Unmapped);
+}
+
+/// Bytes of pages that a file has.
+fn committed(fd: impl std::os::fd::AsFd) -> u64 {
+    rustix::fs::fstat(fd).unwrap().st_blocks as u64 * 512
+}
+
+#[test]
+fn a_shared_range_is_found_by_its_descriptor_wherever_that_points() {
+    let arena = Arena::new("test").unwrap();
+    let first = page_of(&arena, 1);
+    let second = arena.allocate(3 * PAGE, 1).unwrap();
+    let fd = second.share().unwrap();
+    assert!(second.write(2 * PAGE + 5, b"shared"));
+    rustix::fs::seek(&fd, rustix::fs::SeekFrom::Start(77)).unwrap();
+    assert_eq!(
+        shared_range(fd.as_fd()),
+        Some((second.file().unwrap().1, 3 * PAGE))
+    );
+    assert_eq!(shared_range(arena.fd()), None);
+    assert_eq!(shared_range(std::io::stdout().as_fd()), None);
+    assert!(Storage::import_shared(arena.fd()).is_err());
+    assert!(Storage::anonymous(PAGE).unwrap().share().is_err());
+    let third = Storage::import_shared(fd.as_fd()).unwrap();
+    let mut seen = [0; 6];
+    assert!(third.read(2 * PAGE + 5, &mut seen) && third.bytes() == 3 * PAGE);
+    assert_eq!(&seen, b"shared");
+    let again = third.share().unwrap();
+    assert_eq!(shared_range(again.as_fd()), shared_range(fd.as_fd()));
+    drop(first);
+}
+
+#[test]
+fn shared_pages_live_until_the_last_one_lets_go() {
+    let arena = Arena::new("test").unwrap();
+    let own = page_of(&arena, 7);
+    let fd = own.share().unwrap();
+    let offset = own.file().unwrap().1;
+    drop(own);
+    let imported = Storage::import_shared(fd.as_fd()).unwrap();
+    drop(fd);
+    drop(page_of(&arena, 1));
+    let mut seen = [0];
+    assert!(
+        imported.read(100, &mut seen) && seen == [7],
+        "freed by its maker, not by us"
+    );
+    assert_eq!(committed(arena.fd()), PAGE);
+    drop(imported);
+    drop(page_of(&arena, 1));
+    assert_eq!(committed(arena.fd()), 0);
+    let late = |header: &[u8]| header[0] == 7;
+    let gone = Storage::import_range(arena.reopen().unwrap(), offset, PAGE, late);
+    assert_eq!(gone.unwrap_err().kind(), std::io::ErrorKind::NotFound);
+}
+
+#[test]
+fn a_range_of_a_live_arena_is_imported_by_its_header() {
+    let arena = Arena::new("test").unwrap();
+    let own = page_of(&arena, 3);
+    own.set_header(&[9; 16]);
+    own.mark_shared();
+    let offset = own.file().unwrap().1;
+    let import = |byte| {
+        Storage::import_range(arena.reopen().unwrap(), offset, PAGE, |header| {
+            header[..16] == [byte; 16]
+        })
+    };
+    assert!(import(8).is_err());
+    let imported = import(9).unwrap();
+    drop(own);
+    let mut seen = [0];
+    assert!(imported.read(0, &mut seen) && seen == [3]);
+}
+
+#[test]
+fn gaps_are_filled_and_what_is_there_stays() {
+    let arena = Arena::new("test").unwrap();
+    let memory = Memory::new(0);
+    let back = arena.allocate(5 * PAGE, 1).unwrap();
+    for page in 0..5 {
+        assert!(back.write(page * PAGE, &[page as u8]));
+    }
+    memory
+        .map(
+            0x12000,
+            page_of(&arena, 99),
+            0,
+            PAGE,
+            Access::ReadWrite,
+            "there",
+        )
+        .unwrap();
+    memory
+        .map_gaps(0x10000, &back, 0, 5 * PAGE, Access::Read, "gap")
+        .unwrap();
+    memory
+        .map_gaps(0x10000, &back, 0, 5 * PAGE, Access::Read, "gap")
+        .unwrap();
+    let seen: Vec<u8> = (0..5)
+        .map(|page| {
+            let mut byte = [0];
+            memory.copy_out(0x10000 + page * PAGE, &mut byte).unwrap();
+            byte[0]
+        })
+        .collect();
+    assert_eq!(seen, [0, 1, 99, 3, 4]);
+    assert_eq!(memory.map.read().runs.len(), 3);
+}
+
+#[test]
+fn only_lent_memory_goes_with_the_program_and_own_addresses_are_out_of_its_way() {
+    let arena = Arena::new("test").unwrap();
+    let memory = Memory::for_program();
+    let own = page_of(&arena, 1);
+    // SAFETY: `own` outlives every use of the storage below.
+    let lent = unsafe { Storage::borrowed(own.base() as u64, PAGE) }.unwrap();
+    memory
+        .map(
+            0x10000,
+            page_of(&arena, 2),
+            0,
+            PAGE,
+            Access::ReadWrite,
+            "vram",
+        )
+        .unwrap();
+    memory
+        .map(0x11000, lent, 0, PAGE, Access::ReadWrite, "lent")
+        .unwrap();
+    memory.unmap_borrowed(0, 1 << 40).unwrap();
+    assert!(memory.find(0x10000).is_ok());
+    assert_eq!(memory.find(0x11000).unwrap_err(), FaultKind::Unmapped);
+    let scratch = memory.allocate(&Request::new(1, "scratch")).unwrap();
+    assert_eq!(scratch, OWN.start);
+    memory.write(scratch, &[1]).unwrap();
+    memory.free(scratch).unwrap();
 }

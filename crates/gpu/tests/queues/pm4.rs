@@ -7,7 +7,12 @@ use rocjitsu_isa::Target;
 use crate::rig::{END, Event, Rig, STORE_IDS};
 
 const WORDS: u64 = 512;
-const BY_TARGET: [Target; 4] = [Target::Gfx90a, Target::Gfx942, Target::Gfx1100, Target::Gfx1201];
+const BY_TARGET: [Target; 4] = [
+    Target::Gfx90a,
+    Target::Gfx942,
+    Target::Gfx1100,
+    Target::Gfx1201,
+];
 
 struct Queue {
     rig: Rig,
@@ -62,7 +67,9 @@ impl Queue {
     }
 
     fn step(&mut self) -> Step {
-        let Queue { rig, pm4, written, .. } = self;
+        let Queue {
+            rig, pm4, written, ..
+        } = self;
         pm4.step(&rig.device, *written, &rig.platform, &rig.stop)
     }
 
@@ -130,12 +137,19 @@ fn a_dispatch_runs_with_the_user_sgprs_given() {
         let mut q = Queue::new(target);
         let object = q.rig.corpus("asm_axpy");
         let count = 230u32;
-        let x = q.rig.words(&(0..count).map(|i| (i as f32).to_bits()).collect::<Vec<_>>(), "x");
+        let x = q.rig.words(
+            &(0..count).map(|i| (i as f32).to_bits()).collect::<Vec<_>>(),
+            "x",
+        );
         let out = q.rig.room(1024, "out");
         let arguments = [long(out), long(x), long(x), [2f32.to_bits(), count]].concat();
         let kernarg = q.rig.words(&arguments, "kernarg");
         let user = q.user_data(object, kernarg, 0);
-        let group = if q.rig.word(object + 56) & 0x400 != 0 { 32 } else { 64 };
+        let group = if q.rig.word(object + 56) & 0x400 != 0 {
+            32
+        } else {
+            64
+        };
         // The kernel takes 64 work-items for each workgroup id.
         let words = q.launch(object, &user, [4, 1, 1], [64, 1, 1]);
         q.run(&words);
@@ -158,7 +172,9 @@ fn scratch_is_that_of_the_queue() {
     for target in BY_TARGET {
         let mut q = Queue::new(target);
         let object = q.rig.corpus("hip_private_sort");
-        let rows: Vec<u32> = (0..200 * 24u32).map(|i| i.wrapping_mul(0x9e37_79b1) >> 8).collect();
+        let rows: Vec<u32> = (0..200 * 24u32)
+            .map(|i| i.wrapping_mul(0x9e37_79b1) >> 8)
+            .collect();
         let input = q.rig.words(&rows, "in");
         let out = q.rig.room(4 * rows.len() as u64, "out");
         let kernarg = q
@@ -181,7 +197,10 @@ fn scratch_is_that_of_the_queue() {
             want.sort_unstable();
             assert_eq!(got, want, "{target}");
         }
-        assert!(q.rig.read(scratch, 2048).iter().any(|&w| w != 0), "{target}");
+        assert!(
+            q.rig.read(scratch, 2048).iter().any(|&w| w != 0),
+            "{target}"
+        );
     }
 }
 
@@ -205,7 +224,10 @@ fn ids_begin_at_the_start_registers_and_ends_may_be_partial() {
     let initiator = words.len() - 3;
     assert_eq!(words[initiator], 5);
     words[initiator] = 1;
-    let start = words.windows(2).position(|w| w == [0xc008_7600, 0x204]).unwrap();
+    let start = words
+        .windows(2)
+        .position(|w| w == [0xc008_7600, 0x204])
+        .unwrap();
     words[start + 2] = 5;
     q.run(&words);
     assert_eq!(q.rig.read(out, 9), [0, 0, 0, 0, 0, 3, 3, 3, 0]);
@@ -281,7 +303,10 @@ fn waits_compare_memory_and_pass_flushes() {
     let [low, high] = long(at);
     // (*at & 0xf) >= 3; then a flush request that waits for a register to say it is done.
     q.place(&packet(0x3c, &[5 | 1 << 4, low, high, 3, 0xf, 4]));
-    q.place(&packet(0x3c, &[5 | 1 << 6, 0x106, 0x107, 0xffff_ffff, 0xffff_ffff, 4]));
+    q.place(&packet(
+        0x3c,
+        &[5 | 1 << 6, 0x106, 0x107, 0xffff_ffff, 0xffff_ffff, 4],
+    ));
     assert_eq!((q.step(), q.rig.long(q.pointer)), (Step::Waiting, 0));
     q.rig.write(at, &[0xf3]);
     assert_eq!((q.step(), q.rig.long(q.pointer)), (Step::Worked, 14));
@@ -297,7 +322,14 @@ fn indirect_buffers_nest_chain_and_skip() {
     let at = q.rig.room(4096, "data");
     let write = |n: u32| packet(0x37, &[5 << 8, long(at)[0] + 4 * n, long(at)[1], n + 1]);
     let call = |buffer: u64, words: u32, chain: u32| {
-        packet(0x3f, &[long(buffer)[0], long(buffer)[1], words | chain << 20 | 1 << 23])
+        packet(
+            0x3f,
+            &[
+                long(buffer)[0],
+                long(buffer)[1],
+                words | chain << 20 | 1 << 23,
+            ],
+        )
     };
     let inner = q.rig.words(&write(1), "inner");
     let chained = q.rig.words(&write(2), "chained");
@@ -350,7 +382,10 @@ fn packets_wait_for_their_last_word() {
     let mut q = Queue::new(Target::Gfx942);
     let at = q.rig.room(64, "data");
     let write = packet(0x37, &[5 << 8, long(at)[0], long(at)[1], 1]);
-    let step = |q: &mut Queue, doorbell| q.pm4.step(&q.rig.device, doorbell, &q.rig.platform, &q.rig.stop);
+    let step = |q: &mut Queue, doorbell| {
+        q.pm4
+            .step(&q.rig.device, doorbell, &q.rig.platform, &q.rig.stop)
+    };
     q.place(&write);
     assert_eq!(step(&mut q, NO_DOORBELL), Step::Idle);
     assert_eq!((step(&mut q, 3), q.rig.word(at)), (Step::Idle, 0));
@@ -363,8 +398,14 @@ fn packets_wait_for_their_last_word() {
 #[test]
 fn code_that_changed_runs_anew_after_an_acquire() {
     for (target, acquire) in [
-        (Target::Gfx942, packet(0x58, &[1 << 29, 0xffff_ffff, 0xff, 0, 0, 10])),
-        (Target::Gfx1100, packet(0x58, &[0, 0xffff_ffff, 0xff, 0, 0, 0, 1])),
+        (
+            Target::Gfx942,
+            packet(0x58, &[1 << 29, 0xffff_ffff, 0xff, 0, 0, 10]),
+        ),
+        (
+            Target::Gfx1100,
+            packet(0x58, &[0, 0xffff_ffff, 0xff, 0, 0, 0, 1]),
+        ),
     ] {
         let mut q = Queue::new(target);
         let object = q.rig.corpus("asm_axpy");
@@ -374,7 +415,11 @@ fn code_that_changed_runs_anew_after_an_acquire() {
         q.run(&launch);
         // No work-item is below the count of 0: nothing happened. Now the code is a trap.
         let entry = object + q.rig.long(object + 16);
-        let trap = if target.generation() == 9 { 0xbf92_0002 } else { 0xbf90_0002 };
+        let trap = if target.generation() == 9 {
+            0xbf92_0002
+        } else {
+            0xbf90_0002
+        };
         q.rig.write(entry, &[trap]);
         q.place(&[acquire, launch].concat());
         match q.step() {
@@ -413,12 +458,20 @@ fn wrong_packets_stop_the_queue_and_say_why() {
     // A packet longer than its buffer.
     let mut q = Queue::new(Target::Gfx942);
     let buffer = q.rig.words(&packet(0x10, &[0; 9]), "buffer");
-    let text = q.fault(&packet(0x3f, &[long(buffer)[0], long(buffer)[1], 5 | 1 << 23]));
-    assert!(text.contains("takes 10 words, its buffer has 5 left"), "{text}");
+    let text = q.fault(&packet(
+        0x3f,
+        &[long(buffer)[0], long(buffer)[1], 5 | 1 << 23],
+    ));
+    assert!(
+        text.contains("takes 10 words, its buffer has 5 left"),
+        "{text}"
+    );
     // A wait on memory that is not there.
     let mut q = Queue::new(Target::Gfx942);
     q.place(&packet(0x3c, &[3 | 1 << 4, 0x1000, 0, 0, 0, 0]));
-    let Step::Fault(fault) = q.step() else { panic!() };
+    let Step::Fault(fault) = q.step() else {
+        panic!()
+    };
     let memory = fault.memory.unwrap();
     assert_eq!((memory.address, memory.write), (0x1000, false));
     assert_eq!(q.rig.platform.take(), [Event::Fault(memory)]);

@@ -50,7 +50,9 @@ impl Queue {
     }
 
     fn step(&mut self) -> Step {
-        let Queue { rig, sdma, written, .. } = self;
+        let Queue {
+            rig, sdma, written, ..
+        } = self;
         sdma.step(&rig.device, *written, &rig.platform, &rig.stop)
     }
 
@@ -80,11 +82,22 @@ fn copies_of_any_size_and_alignment() {
     let mut q = Queue::new(Target::Gfx942);
     let from = q.rig.room(1 << 20, "from");
     let to = q.rig.room(1 << 20, "to");
-    let bytes: Vec<u8> = (0..1u32 << 20).map(|i| (i.wrapping_mul(0x9e37_79b1) >> 24) as u8).collect();
+    let bytes: Vec<u8> = (0..1u32 << 20)
+        .map(|i| (i.wrapping_mul(0x9e37_79b1) >> 24) as u8)
+        .collect();
     q.rig.memory.write(from, &bytes).unwrap();
     let mut want = vec![0; 1 << 20];
-    for (target, source, length) in [(0usize, 0usize, 1usize), (5, 3, 4097), (8191, 1, 70_000), (100_000, 200_001, 800_000)] {
-        q.run(&copy(to + target as u64, from + source as u64, length as u32));
+    for (target, source, length) in [
+        (0usize, 0usize, 1usize),
+        (5, 3, 4097),
+        (8191, 1, 70_000),
+        (100_000, 200_001, 800_000),
+    ] {
+        q.run(&copy(
+            to + target as u64,
+            from + source as u64,
+            length as u32,
+        ));
         want[target..target + length].copy_from_slice(&bytes[source..source + length]);
     }
     let mut got = vec![0; 1 << 20];
@@ -103,10 +116,14 @@ fn the_ring_wraps_and_the_pointer_does_not() {
         q.run(&[0, 0, 3 << 16, 0xdead, 0xbeef, 0xffff]);
     }
     assert!(q.rig.long(q.pointer) > 5 * BYTES);
-    let step = q.sdma.step(&q.rig.device, NO_DOORBELL, &q.rig.platform, &q.rig.stop);
+    let step = q
+        .sdma
+        .step(&q.rig.device, NO_DOORBELL, &q.rig.platform, &q.rig.stop);
     assert_eq!(step, Step::Idle);
     let far = q.written + BYTES + 4;
-    let step = q.sdma.step(&q.rig.device, far, &q.rig.platform, &q.rig.stop);
+    let step = q
+        .sdma
+        .step(&q.rig.device, far, &q.rig.platform, &q.rig.stop);
     assert!(matches!(step, Step::Fault(f) if f.text.contains("doorbell")));
 }
 
@@ -118,7 +135,13 @@ fn rect(target: Target, pitch_at: u32) {
     let to = q.rig.room(4 * 4096, "to");
     let volume = |base: u64, offset: [u32; 3], pitch: u32, slice: u32| {
         let [low, high] = long(base);
-        vec![low, high, offset[0] | offset[1] << 16, offset[2] | (pitch - 1) << pitch_at, slice - 1]
+        vec![
+            low,
+            high,
+            offset[0] | offset[1] << 16,
+            offset[2] | (pitch - 1) << pitch_at,
+            slice - 1,
+        ]
     };
     let packet = [
         vec![1 | 4 << 8 | 2 << 29],
@@ -134,7 +157,8 @@ fn rect(target: Target, pitch_at: u32) {
     for z in 0..3 {
         for y in 0..4 {
             for x in 0..5 {
-                want[(2 + z) * 64 + (1 + y) * 8 + x] = ((3 + z) * 160 + (2 + y) * 16 + 1 + x) as u32;
+                want[(2 + z) * 64 + (1 + y) * 8 + x] =
+                    ((3 + z) * 160 + (2 + y) * 16 + 1 + x) as u32;
             }
         }
     }
@@ -156,22 +180,46 @@ fn fills_fences_traps_and_times() {
     let field = |offset: u64| long(at + offset);
     q.run(
         &[
-            &[11 | 2 << 30][..], &field(0), &[0x0102_0304, 16 - 4],
-            &[11], &field(19), &[0xaa, 3 - 1],
-            &[5 | 3 << 16], &field(64), &[42],
-            &[13 | 2 << 8], &field(96),
+            &[11 | 2 << 30][..],
+            &field(0),
+            &[0x0102_0304, 16 - 4],
+            &[11],
+            &field(19),
+            &[0xaa, 3 - 1],
+            &[5 | 3 << 16],
+            &field(64),
+            &[42],
+            &[13 | 2 << 8],
+            &field(96),
             &[6, 99],
             &[17 | 1 << 8, 0, 0, 0, 0],
         ]
         .concat(),
     );
-    assert_eq!(q.rig.read(at, 6), [0x0102_0304, 0x0102_0304, 0x0102_0304, 0x0102_0304, 0xaa00_0000, 0xaaaa]);
+    assert_eq!(
+        q.rig.read(at, 6),
+        [
+            0x0102_0304,
+            0x0102_0304,
+            0x0102_0304,
+            0x0102_0304,
+            0xaa00_0000,
+            0xaaaa
+        ]
+    );
     assert_eq!(q.rig.word(at + 64), 42);
     assert!(q.rig.long(at + 96) >= 1000);
     assert_eq!(q.rig.platform.take(), [Event::Interrupt(99)]);
     assert_eq!(
         q.rig.platform.packets(),
-        ["CONST_FILL", "CONST_FILL", "FENCE", "TIMESTAMP", "TRAP", "GCR"]
+        [
+            "CONST_FILL",
+            "CONST_FILL",
+            "FENCE",
+            "TIMESTAMP",
+            "TRAP",
+            "GCR"
+        ]
     );
 }
 
@@ -182,9 +230,19 @@ fn a_copy_waits_and_counts_a_signal_down() {
     let data = q.rig.words(&[7, 8], "data");
     let done = q.rig.signal(1, 0);
     // POLL_REGMEM: (*flag & 0xff) == 2. First a flush, which is nothing.
-    let poll = [&[8 | 3 << 28 | 1 << 31][..], &long(flag), &[2, 0xff, 4 | 0xfff << 16]].concat();
+    let poll = [
+        &[8 | 3 << 28 | 1 << 31][..],
+        &long(flag),
+        &[2, 0xff, 4 | 0xfff << 16],
+    ]
+    .concat();
     let flush = [8 | 1 << 26 | 3 << 28, 0x1234, 0x5678, 1, 1, 10];
-    let atomic = [&[10 | 47 << 25][..], &long(done + 8), &[u32::MAX, u32::MAX, 0, 0, 0]].concat();
+    let atomic = [
+        &[10 | 47 << 25][..],
+        &long(done + 8),
+        &[u32::MAX, u32::MAX, 0, 0, 0],
+    ]
+    .concat();
     q.place(&[&flush[..], &poll, &copy(data, data + 4, 4), &atomic].concat());
     assert_eq!((q.step(), q.rig.long(q.pointer)), (Step::Worked, 24));
     assert_eq!(q.step(), Step::Waiting);
@@ -202,7 +260,8 @@ fn indirect_buffers_run_in_between() {
     q.run(&[&[4][..], &long(address), &[buffer.len() as u32, 0, 0, 0]].concat());
     assert_eq!(q.rig.read(at, 3), [1, 1, 1]);
     let nested = q.rig.room(64, "nested");
-    q.rig.write(nested, &[&[4][..], &long(nested), &[6, 0, 0]].concat());
+    q.rig
+        .write(nested, &[&[4][..], &long(nested), &[6, 0, 0]].concat());
     q.place(&[&[4][..], &long(nested), &[6, 0, 0]].concat());
     assert!(matches!(q.step(), Step::Fault(f) if f.text.contains("inside of another")));
 }
@@ -213,7 +272,9 @@ fn packets_wait_for_their_last_word() {
     let at = q.rig.room(64, "data");
     q.place(&[&[2][..], &long(at), &[0, 5]].concat());
     for bytes in [4, 8, 12, 16] {
-        let step = q.sdma.step(&q.rig.device, bytes, &q.rig.platform, &q.rig.stop);
+        let step = q
+            .sdma
+            .step(&q.rig.device, bytes, &q.rig.platform, &q.rig.stop);
         assert_eq!((step, q.rig.word(at)), (Step::Idle, 0), "{bytes}");
     }
     assert_eq!((q.step(), q.rig.word(at)), (Step::Worked, 5));
@@ -228,7 +289,10 @@ fn wrong_packets_stop_the_queue_and_say_why() {
         (vec![14], "opcode 14"),
         (vec![13, 0, 0], "opcode 13, sub-opcode 0"),
         (vec![8 | 3 << 28, 0, 0, 0, 0, 0], "polls a register"),
-        (vec![10 | 1 << 25, 0, 0, 0, 0, 0, 0, 0], "atomic operation 1"),
+        (
+            vec![10 | 1 << 25, 0, 0, 0, 0, 0, 0, 0],
+            "atomic operation 1",
+        ),
         (vec![11 | 3 << 30, 0, 0, 0, 0], "units of 8 bytes"),
     ];
     for (words, text) in cases {
@@ -242,9 +306,15 @@ fn a_copy_from_nowhere_is_a_fault_at_its_address() {
     let mut q = Queue::new(Target::Gfx942);
     let at = q.rig.room(4096, "data");
     q.place(&copy(at, at + 4000, 200));
-    let Step::Fault(fault) = q.step() else { panic!() };
+    let Step::Fault(fault) = q.step() else {
+        panic!()
+    };
     let memory = fault.memory.unwrap();
-    assert_eq!((memory.address, memory.write), (at + 4096, false), "{fault}");
+    assert_eq!(
+        (memory.address, memory.write),
+        (at + 4096, false),
+        "{fault}"
+    );
     assert_eq!(q.rig.platform.take(), [Event::Fault(memory)]);
     assert_eq!(q.rig.long(q.pointer), 0);
 }
