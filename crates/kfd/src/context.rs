@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, OnceLock};
 
 use rocjitsu_gpu::dispatch::{Device, Limits};
-use rocjitsu_gpu::memory::Memory;
+use rocjitsu_gpu::memory::{Memory, PAGE, Storage};
 use rustix::io::Errno;
 
 use crate::alloc::Allocations;
@@ -19,10 +19,11 @@ use crate::svm::Ranges;
 pub(crate) struct Context {
     /// Stopped and dropped first, while what they use is there.
     pub(crate) queues: Queues,
+    /// Dropped before the ranges and memories, which allocations unmap themselves from.
+    pub(crate) allocations: Allocations,
+    pub(crate) ranges: Arc<Ranges>,
     /// By index of the driver's GPUs.
     pub(crate) gpus: Vec<ContextGpu>,
-    pub(crate) allocations: Allocations,
-    pub(crate) ranges: Ranges,
     pub(crate) events: Arc<Events>,
     /// Whether RUNTIME_ENABLE has been called.
     pub(crate) runtime_enabled: Mutex<bool>,
@@ -30,13 +31,13 @@ pub(crate) struct Context {
 
 /// One GPU as a context sees it.
 pub(crate) struct ContextGpu {
-    /// The render node's file that ACQUIRE_VM named.
+    /// The render node's file that ACQUIRE_VM named: the GPU's virtual addresses are the file's.
     pub(crate) vm: Mutex<Option<Arc<RenderFile>>>,
-    /// The GPU's virtual addresses.
-    pub(crate) memory: Arc<Memory>,
     /// What executes; made with the first queue, for it allocates.
     device: OnceLock<Arc<Device>>,
     doorbells: Mutex<Option<Arc<Doorbells>>>,
+    /// The page of registers, made when it is first asked for.
+    registers: Mutex<Option<Arc<Storage>>>,
 }
 
 impl std::fmt::Debug for ContextGpu {
@@ -49,18 +50,18 @@ impl std::fmt::Debug for ContextGpu {
 
 impl Context {
     pub(crate) fn new(driver: &Driver) -> Context {
-        let gpus = driver.machine().gpus.iter().map(|gpu| ContextGpu {
+        let gpus = driver.gpus().iter().map(|_| ContextGpu {
             vm: Mutex::default(),
-            memory: Arc::new(Memory::new(gpu.vram_bytes)),
             device: OnceLock::new(),
             doorbells: Mutex::default(),
+            registers: Mutex::default(),
         });
         let events = Arc::new(Events::default());
         Context {
             queues: Queues::default(),
+            allocations: Allocations::new(),
+            ranges: Ranges::new(driver.gpus().len(), driver.own_files()),
             gpus: gpus.collect(),
-            allocations: Allocations::default(),
-            ranges: Ranges::default(),
             events,
             runtime_enabled: Mutex::default(),
         }
@@ -80,10 +81,46 @@ impl Context {
         Ok(doorbells.insert(made).clone())
     }
 
+    /// A GPU's page of registers: HDP_MEM_FLUSH and HDP_REG_FLUSH, which need do nothing.
+    ///
+    /// # Errors
+    /// `EINVAL` for an index that is none, `ENOMEM`.
+    pub(crate) fn registers(&self, driver: &Driver, gpu: usize) -> Result<Arc<Storage>, Errno> {
+        let gpu = self.gpus.get(gpu).ok_or(Errno::INVAL)?;
+        let mut registers = lock(&gpu.registers);
+        if let Some(registers) = &*registers {
+            return Ok(registers.clone());
+        }
+        let made = driver.kfd_arena().allocate(PAGE, PAGE);
+        Ok(registers.insert(made.map_err(|_| Errno::NOMEM)?).clone())
+    }
+
+    /// Whether `mmap` of `/dev/kfd` may map these bytes: exactly one GPU's doorbells, or its page of registers.
+    pub(crate) fn may_map(&self, offset: u64, bytes: u64) -> bool {
+        let is = |storage: &Arc<Storage>| {
+            storage.bytes() == bytes && storage.file().is_some_and(|(_, at)| at == offset)
+        };
+        self.gpus.iter().any(|gpu| {
+            let doorbells = lock(&gpu.doorbells).clone();
+            doorbells.is_some_and(|doorbells| is(doorbells.storage()))
+                || lock(&gpu.registers).as_ref().is_some_and(is)
+        })
+    }
+
+    /// The address map of a GPU.
+    ///
+    /// # Errors
+    /// `EINVAL` for an index that is none, `ENODEV` before ACQUIRE_VM.
+    pub(crate) fn memory(&self, gpu: usize) -> Result<Arc<Memory>, Errno> {
+        let gpu = self.gpus.get(gpu).ok_or(Errno::INVAL)?;
+        let vm = lock(&gpu.vm);
+        Ok(vm.as_ref().ok_or(Errno::NODEV)?.memory.clone())
+    }
+
     /// The device that executes a GPU's dispatches on this context's memory.
     ///
     /// # Errors
-    /// `EINVAL` for an index that is none, `ENODEV` if it cannot be made on this host.
+    /// `EINVAL` for an index that is none, `ENODEV` before ACQUIRE_VM and if it cannot be made on this host.
     pub(crate) fn device(&self, driver: &Driver, index: usize) -> Result<Arc<Device>, Errno> {
         let gpu = self.gpus.get(index).ok_or(Errno::INVAL)?;
         if let Some(device) = gpu.device.get() {
@@ -97,7 +134,7 @@ impl Context {
             lds_per_unit: config.lds_kib << 10,
             xccs: config.xccs,
         };
-        let device = Device::new(target, driver.backend(), limits, gpu.memory.clone())
+        let device = Device::new(target, driver.backend(), limits, self.memory(index)?)
             .map_err(|_| Errno::NODEV)?;
         Ok(gpu.device.get_or_init(|| Arc::new(device)).clone())
     }

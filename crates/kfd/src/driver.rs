@@ -3,21 +3,23 @@
 use std::ffi::c_void;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, Weak};
 
 use rocjitsu_config::Machine;
-use rocjitsu_gpu::memory::Arena;
+use rocjitsu_gpu::memory::{Arena, PAGE, shared_range};
 use rocjitsu_isa::Target;
 use rocjitsu_lanes::Backend;
 use rustix::io::Errno;
 
 use crate::abi::Request;
+use crate::buffer::{Buffers, Mmap, Vram};
 use crate::context::Context;
 use crate::descriptors::{Descriptors, Object};
 use crate::drm::{DrmCall, RenderFile};
 use crate::file::{self, Identity};
-use crate::process::ForkMark;
+use crate::process::{ForkMark, lock};
 use crate::report::{Recorder, Report};
+use crate::svm::OwnFiles;
 use crate::table::{self, Call, Run};
 use crate::topology::{GpuIdentity, Kind, Lookup, Stat, Tree};
 use crate::user::User;
@@ -49,6 +51,8 @@ pub(crate) struct Gpu {
     pub(crate) target: Target,
     /// The file that its render nodes are views of.
     pub(crate) arena: Arc<Arena>,
+    /// The account of its device memory.
+    pub(crate) vram: Arc<Vram>,
 }
 
 /// The simulated driver. One per process; every method may be called from any thread.
@@ -61,6 +65,9 @@ pub struct Driver {
     kfd: Arc<Arena>,
     backend: Backend,
     descriptors: Descriptors,
+    buffers: Buffers,
+    /// Every open `/dev/kfd` that may still live.
+    contexts: Mutex<Vec<Weak<Context>>>,
     user: User,
     recorder: Arc<Recorder>,
     fork: ForkMark,
@@ -92,6 +99,7 @@ impl Driver {
                     target: gpu.target.clone(),
                 })?,
                 arena: Arena::new("rocjitsu-gpu").map_err(host("memory file of a GPU"))?,
+                vram: Vram::new(gpu.vram_bytes),
             });
         }
         let io = |what| move |error: Errno| host(what)(error.into());
@@ -102,6 +110,8 @@ impl Driver {
             kfd: Arena::new("rocjitsu-kfd").map_err(host("doorbell file"))?,
             backend,
             descriptors: Descriptors::new(),
+            buffers: Buffers::new(),
+            contexts: Mutex::default(),
             user: User::new().map_err(io("copy buffer"))?,
             recorder: Arc::default(),
             fork: ForkMark::new().map_err(io("fork mark"))?,
@@ -170,6 +180,10 @@ impl Driver {
     fn open_kfd(&self) -> Result<OwnedFd, Errno> {
         let fd = self.kfd.reopen().map_err(errno)?.into_owned();
         let context = Arc::new(Context::new(self));
+        let mut contexts = lock(&self.contexts);
+        contexts.retain(|context| context.strong_count() > 0);
+        contexts.push(Arc::downgrade(&context));
+        drop(contexts);
         self.register(fd, self.kfd.identity(), Object::Kfd(context))
     }
 
@@ -270,18 +284,38 @@ impl Driver {
         done
     }
 
-    /// Maps memory for the program where the native call would not do the right thing: memory
-    /// that came from another process. `None` if the caller should make the native call.
+    /// Maps memory for the program where the native call would not do the right thing: buffers in another
+    /// file than the descriptor's (of another process, of another GPU), dmabufs, and parts of `/dev/kfd` that are not
+    /// exactly a GPU's doorbells. `None` if the caller should make the native call.
     pub fn mmap(
         &self,
-        _fd: BorrowedFd<'_>,
-        _addr: *mut c_void,
-        _len: usize,
-        _prot: i32,
-        _flags: i32,
-        _offset: i64,
+        fd: BorrowedFd<'_>,
+        addr: *mut c_void,
+        len: usize,
+        prot: i32,
+        flags: i32,
+        offset: i64,
     ) -> Option<Result<*mut c_void, Errno>> {
-        None
+        let how = Mmap {
+            address: addr,
+            bytes: len,
+            protection: prot,
+            flags,
+            offset: offset as u64,
+        };
+        match self.descriptors.get(fd) {
+            Some(Object::Render(_)) => self.buffers.mmap(&how),
+            Some(Object::Kfd(context)) => {
+                let bytes = (len as u64).next_multiple_of(PAGE);
+                let good = context.may_map(how.offset, bytes);
+                (!good).then_some(Err(Errno::INVAL))
+            }
+            Some(Object::Inherited) => None,
+            None => {
+                let (start, size) = shared_range(fd)?;
+                Some(how.part(fd, start, size, how.offset))
+            }
+        }
     }
 
     /// The program has closed a descriptor, or is about to.
@@ -330,8 +364,8 @@ impl Driver {
 
     /// Where `lseek(fd, 0, SEEK_END)` must arrive: the size of the buffer behind an exported
     /// dmabuf. `None` for all other descriptors.
-    pub fn seek_end(&self, _fd: BorrowedFd<'_>) -> Option<u64> {
-        None
+    pub fn seek_end(&self, fd: BorrowedFd<'_>) -> Option<u64> {
+        shared_range(fd).map(|(_, bytes)| bytes)
     }
 
     /// What `fstat` must say of one of the driver's descriptors: a character device.
@@ -348,11 +382,34 @@ impl Driver {
 
     /// The program's own memory in `[start, start + bytes)` is about to go away or to change
     /// its protection: GPUs lose it first.
-    pub fn host_range_gone(&self, _start: u64, _bytes: u64) {}
+    ///
+    /// Whole pages go, as `munmap` takes them: also those that the range only touches.
+    pub fn host_range_gone(&self, start: u64, bytes: u64) {
+        let first = start - start % PAGE;
+        let end = start
+            .checked_add(bytes)
+            .and_then(|end| end.checked_next_multiple_of(PAGE));
+        let Some(end) = end.filter(|&end| end > first && self.in_own_process()) else {
+            return;
+        };
+        let contexts: Vec<_> = lock(&self.contexts)
+            .iter()
+            .filter_map(Weak::upgrade)
+            .collect();
+        for context in contexts {
+            context.ranges.gone(first, end);
+        }
+    }
 
     /// What has happened up to now.
     pub fn report(&self) -> Report {
-        self.recorder.report()
+        let gpus = self.machine.gpus.iter();
+        Report {
+            gpus: gpus
+                .map(|gpu| format!("{} ({})", gpu.name, gpu.target))
+                .collect(),
+            ..self.recorder.report().with_process()
+        }
     }
 
     /// Which device a file is: `Some(None)` for `/dev/kfd`, the render minor for a GPU.
@@ -386,9 +443,29 @@ impl Driver {
         &self.kfd
     }
 
+    /// Threads that a dispatch may use.
+    pub(crate) fn threads(&self) -> usize {
+        let chosen = self.machine.options.threads.map(|threads| threads as usize);
+        chosen
+            .or_else(|| std::thread::available_parallelism().ok().map(usize::from))
+            .unwrap_or(1)
+    }
+
     /// What computes the lanes.
     pub(crate) fn backend(&self) -> Backend {
         self.backend
+    }
+
+    pub(crate) fn buffers(&self) -> &Buffers {
+        &self.buffers
+    }
+
+    /// The files that the driver's own memory is in.
+    pub(crate) fn own_files(&self) -> OwnFiles {
+        OwnFiles {
+            kfd: self.kfd.identity(),
+            gpus: self.gpus.iter().map(|gpu| gpu.arena.identity()).collect(),
+        }
     }
 
     pub(crate) fn gpus(&self) -> &[Gpu] {

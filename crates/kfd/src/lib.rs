@@ -3,6 +3,7 @@
 
 pub mod abi;
 mod alloc;
+mod buffer;
 mod clock;
 mod context;
 mod descriptors;
@@ -11,6 +12,7 @@ mod driver;
 mod drm;
 mod event;
 mod file;
+mod host;
 mod process;
 mod queue;
 mod report;
@@ -20,5 +22,5 @@ pub mod topology;
 mod user;
 
 pub use driver::{Driver, Error};
-pub use report::Report;
+pub use report::{DispatchLine, Fault, IoctlCount, KernelCount, Report};
 pub use rustix::io::Errno;

@@ -91,6 +91,7 @@ pub(crate) fn acquire_vm(call: &Call<'_>, args: &mut AcquireVm) -> Handled {
             }
             *owner = Some(Arc::downgrade(call.context));
             drop(owner);
+            call.context.ranges.attach(index, &file.memory);
             *vm = Some(file);
             Ok(())
         }

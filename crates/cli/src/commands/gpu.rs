@@ -1,16 +1,16 @@
 //! The options that choose the simulated GPU, shared by the commands that run kernels.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use rocjitsu_config::{Config, ConfigError, Gpu, preset, preset_for_target, preset_names};
+use rocjitsu_gpu::dispatch::jit;
 use rocjitsu_isa::Target;
 use rocjitsu_lanes::Backend;
 
 use crate::cli::UsageError;
 use crate::engine;
-use crate::output::{HEAD, styled};
+use crate::output::warn;
 
 /// What kernels run on.
 #[derive(Clone, Debug)]
@@ -21,6 +21,8 @@ pub struct Host {
     pub threads: usize,
     /// What computes the lanes.
     pub backend: Backend,
+    /// What is compiled.
+    pub compiler: jit::Options,
     /// Allocate all declared registers of a wave at once.
     pub eager_registers: bool,
 }
@@ -51,7 +53,12 @@ fn back_end(name: &str) -> Result<Backend, String> {
     Backend::from_name(name).ok_or_else(|| format!("`{name}` is none of {}", names()))
 }
 
-fn known(name: &str) -> Result<String, String> {
+/// Checks that a preset has this name.
+///
+/// # Errors
+///
+/// The text lists the presets.
+pub fn known(name: &str) -> Result<String, String> {
     match preset(name) {
         Some(_) => Ok(name.to_owned()),
         None => Err(format!(
@@ -76,13 +83,7 @@ pub fn read_config(path: &Path) -> Result<Config> {
 /// Shows on standard error what a configuration asks for and does not get.
 pub fn show_warnings(path: &Path, config: &Config) {
     for warning in &config.warnings {
-        // A standard error that is closed is no reason to stop.
-        let _ = writeln!(
-            anstream::stderr(),
-            "{} {}: {warning}",
-            styled(HEAD, "warning:"),
-            path.display()
-        );
+        warn(&format_args!("{}: {warning}", path.display()));
     }
 }
 
@@ -161,6 +162,7 @@ impl GpuArgs {
             gpu,
             threads: threads.map_or(cores, |threads| threads as usize),
             backend,
+            compiler: engine::compiler().map_err(|error| UsageError(error.to_string()))?,
             eager_registers: self.eager_registers,
         })
     }

@@ -153,6 +153,11 @@ fn set_up(
     wave.index = place.index;
     wave.scratch = place.scratch;
     wave.scratch_size = shared.scratch.per_item();
+    wave.dispatch_id = dispatch.id;
+    // Waves of 64 on gfx10 and gfx11 may share registers beyond their own.
+    if d.rsrc3.shared_vgprs.unwrap_or(0) == 0 {
+        wave.set_vgprs(d.vgprs, target);
+    }
     wave.waiting = Waiting::No;
     wave.doorbell = dispatch.origin.doorbell;
     let r1 = &d.rsrc1;

@@ -85,11 +85,18 @@ impl Map {
         self.runs.insert(at, upper);
     }
 
-    /// Removes the bytes of `[start, end)` that are mapped.
-    pub fn remove(&mut self, start: u64, end: u64) -> Vec<(u64, Mapping)> {
+    /// Removes the bytes of `[start, end)` that are mapped, if `which` says so of their storage.
+    pub fn remove(
+        &mut self,
+        start: u64,
+        end: u64,
+        which: impl Fn(&Storage) -> bool,
+    ) -> Vec<(u64, Mapping)> {
         self.split(start);
         self.split(end);
-        self.runs.extract_if(start..end, |_, _| true).collect()
+        self.runs
+            .extract_if(start..end, |_, run| which(&run.storage))
+            .collect()
     }
 
     /// Sets what the GPU may do with the bytes of `[start, end)` that are mapped.

@@ -9,7 +9,7 @@ mod share;
 mod storage;
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, PoisonError, RwLock as StdRwLock};
 
 pub use arena::Arena;
 use map::{Map, Mapping};
@@ -25,6 +25,9 @@ use crate::lock::{Mutex, Rank, RwLock};
 const BASE: u64 = 0x7f00_0000_0000;
 /// End of the GPU's virtual addresses (exclusive), the `gpuvm` aperture of GFX9 to GFX12.
 const LIMIT: u64 = 0x7fff_ffff_f000;
+/// Addresses for the engine's own allocations in a program's memory: 48 bits, as buffer descriptors hold, and above
+/// what a program on x86-64 can map.
+const OWN: std::ops::Range<u64> = 0x8000_0000_0000..0xffff_ffff_f000;
 /// Bytes left unmapped after each allocation.
 const GUARD: u64 = 64 * 1024;
 
@@ -133,6 +136,8 @@ pub trait Pager: Send + Sync + std::fmt::Debug {
     fn page_in(&self, memory: &Memory, address: u64) -> bool;
 }
 
+type PagerSlot = StdRwLock<Option<Arc<dyn Pager>>>;
+
 /// The virtual addresses of one GPU for one program. Thread-safe; waves read it through [`AddressSpace`].
 #[derive(Debug)]
 pub struct Memory {
@@ -140,7 +145,9 @@ pub struct Memory {
     map: RwLock<Map>,
     generation: AtomicU64,
     users: Mutex<Users>,
-    pager: OnceLock<Arc<dyn Pager>>,
+    pager: PagerSlot,
+    /// Where [`Memory::allocate`] places.
+    own: std::ops::Range<u64>,
 }
 
 /// Who runs now, and the freed storage that waits for them to end.
@@ -181,19 +188,32 @@ impl Memory {
             map: RwLock::new(Rank::MAP, map),
             generation: AtomicU64::new(1),
             users: Mutex::new(Rank::USERS, Users::default()),
-            pager: OnceLock::new(),
+            pager: PagerSlot::default(),
+            own: BASE..LIMIT,
         }
     }
 
-    /// Has `pager` asked from now on about addresses where nothing is mapped. `false` if one is set already.
-    pub fn set_pager(&self, pager: Arc<dyn Pager>) -> bool {
-        self.pager.set(pager).is_ok()
+    /// A memory whose addresses belong to a program. [`Memory::allocate`] places what the engine itself needs (scratch)
+    /// above all that a program can have.
+    pub fn for_program() -> Self {
+        let mut memory = Memory::new(LIMIT);
+        memory.own = OWN;
+        memory.map.write().next = OWN.start;
+        memory
+    }
+
+    /// Has `pager` asked from now on about addresses where nothing is mapped.
+    pub fn set_pager(&self, pager: Arc<dyn Pager>) {
+        *self.pager.write().unwrap_or_else(PoisonError::into_inner) = Some(pager);
     }
 
     fn page_in(&self, address: u64) -> bool {
-        self.pager
-            .get()
-            .is_some_and(|pager| pager.page_in(self, address))
+        let pager = self
+            .pager
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        pager.is_some_and(|pager| pager.page_in(self, address))
     }
 
     /// Size in bytes.
@@ -228,7 +248,7 @@ impl Memory {
         label: &str,
     ) -> Result<(), MemoryError> {
         let label = || label.to_owned();
-        let end = range(address, bytes, label)?;
+        let end = self.range(address, bytes, label)?;
         check(&storage, offset, bytes, label)?;
         let mut map = self.map.write();
         if let Some((at, other)) = map.conflict(address, bytes, 0) {
@@ -265,7 +285,7 @@ impl Memory {
         label: &str,
     ) -> Result<(), MemoryError> {
         let label = || label.to_owned();
-        let end = range(address, bytes, label)?;
+        let end = self.range(address, bytes, label)?;
         check(storage, offset, bytes, label)?;
         let label: Arc<str> = label().into();
         let mut map = self.map.write();
@@ -293,15 +313,32 @@ impl Memory {
         Ok(())
     }
 
+    /// Unmaps what the program lent in `bytes` bytes at `address`, and leaves the rest. Returns how many bytes that were.
+    ///
+    /// # Errors
+    /// [`MemoryError::Empty`] and [`MemoryError::Address`].
+    pub fn unmap_borrowed(&self, address: u64, bytes: u64) -> Result<u64, MemoryError> {
+        self.unmap_if(address, bytes, Storage::is_borrowed)
+    }
+
     /// Unmaps whatever lies in `bytes` bytes at `address`, splitting what is only partly inside. An access
     /// there is a fault from now on. Returns how many bytes were mapped.
     ///
     /// # Errors
     /// [`MemoryError::Empty`] and [`MemoryError::Address`].
     pub fn unmap(&self, address: u64, bytes: u64) -> Result<u64, MemoryError> {
-        let end = range(address, bytes, || "unmap".to_owned())?;
+        self.unmap_if(address, bytes, |_| true)
+    }
+
+    fn unmap_if(
+        &self,
+        address: u64,
+        bytes: u64,
+        which: impl Fn(&Storage) -> bool,
+    ) -> Result<u64, MemoryError> {
+        let end = self.range(address, bytes, || "unmap".to_owned())?;
         let mut map = self.map.write();
-        let removed = map.remove(address, end);
+        let removed = map.remove(address, end, which);
         let bytes = removed.iter().map(|(start, run)| run.end - start).sum();
         if !removed.is_empty() {
             self.generation.fetch_add(1, Ordering::Release);
@@ -321,7 +358,7 @@ impl Memory {
     /// # Errors
     /// [`MemoryError::Empty`] and [`MemoryError::Address`].
     pub fn protect(&self, address: u64, bytes: u64, access: Access) -> Result<(), MemoryError> {
-        let end = range(address, bytes, || "protect".to_owned())?;
+        let end = self.range(address, bytes, || "protect".to_owned())?;
         let mut map = self.map.write();
         map.protect(address, end, access);
         self.generation.fetch_add(1, Ordering::Release);
@@ -362,7 +399,7 @@ impl Memory {
             })?;
         let address = match request.address {
             Some(address) => {
-                range(address, bytes, label)?;
+                self.range(address, bytes, label)?;
                 if let Some((at, other)) = map.conflict(address, bytes, 0) {
                     let other = other.describe(at);
                     return Err(MemoryError::Overlap {
@@ -374,7 +411,7 @@ impl Memory {
                 }
                 address
             }
-            None => place(&mut map, bytes, request)?,
+            None => self.place(&mut map, bytes, request)?,
         };
         let storage = Storage::anonymous(bytes).map_err(|source| MemoryError::Host {
             label: label(),
@@ -442,26 +479,65 @@ impl Memory {
             .map_err(out_of_range)
     }
 
+    /// The end of a range of whole pages inside the GPU's addresses.
+    fn range(
+        &self,
+        address: u64,
+        bytes: u64,
+        label: impl Fn() -> String,
+    ) -> Result<u64, MemoryError> {
+        if bytes == 0 {
+            return Err(MemoryError::Empty(label()));
+        }
+        let end = address
+            .checked_add(bytes)
+            .filter(|&end| end <= self.own.end);
+        match end {
+            Some(end) if address.is_multiple_of(PAGE) && bytes.is_multiple_of(PAGE) => Ok(end),
+            _ => Err(MemoryError::Address {
+                label: label(),
+                address,
+                bytes,
+            }),
+        }
+    }
+
+    /// An address after everything placed before; once the top is reached, the first gap.
+    fn place(&self, map: &mut Map, bytes: u64, request: &Request) -> Result<u64, MemoryError> {
+        let align = request.align.max(PAGE);
+        let fits = |start: u64| {
+            let start = start.checked_next_multiple_of(align)?;
+            (start.checked_add(bytes)? <= self.own.end).then_some(start)
+        };
+        let mut candidate = map.next;
+        let mut wrapped = false;
+        loop {
+            match fits(candidate) {
+                Some(start) => match map.conflict(start, bytes, GUARD) {
+                    None => {
+                        map.next = start + bytes + GUARD;
+                        return Ok(start);
+                    }
+                    Some((_, other)) => candidate = other.end + GUARD,
+                },
+                None if !wrapped => {
+                    wrapped = true;
+                    candidate = self.own.start;
+                }
+                None => {
+                    return Err(MemoryError::NoAddress {
+                        label: request.label.clone(),
+                        bytes,
+                    });
+                }
+            }
+        }
+    }
+
     /// Where `address` lies, in words: the allocation that holds it, or the nearest ones below
     /// and above with the distance in bytes.
     pub fn describe(&self, address: u64) -> String {
         self.map.read().describe(address)
-    }
-}
-
-/// The end of a range of whole pages inside the GPU's addresses.
-fn range(address: u64, bytes: u64, label: impl Fn() -> String) -> Result<u64, MemoryError> {
-    if bytes == 0 {
-        return Err(MemoryError::Empty(label()));
-    }
-    let end = address.checked_add(bytes).filter(|&end| end <= LIMIT);
-    match end {
-        Some(end) if address.is_multiple_of(PAGE) && bytes.is_multiple_of(PAGE) => Ok(end),
-        _ => Err(MemoryError::Address {
-            label: label(),
-            address,
-            bytes,
-        }),
     }
 }
 
@@ -484,38 +560,6 @@ fn check(
         bytes,
         size: storage.bytes(),
     })
-}
-
-/// An address after everything placed before; once the top is reached, the first gap.
-fn place(map: &mut Map, bytes: u64, request: &Request) -> Result<u64, MemoryError> {
-    let align = request.align.max(PAGE);
-    let fits = |start: u64| {
-        let start = start.checked_next_multiple_of(align)?;
-        (start.checked_add(bytes)? <= LIMIT).then_some(start)
-    };
-    let mut candidate = map.next;
-    let mut wrapped = false;
-    loop {
-        match fits(candidate) {
-            Some(start) => match map.conflict(start, bytes, GUARD) {
-                None => {
-                    map.next = start + bytes + GUARD;
-                    return Ok(start);
-                }
-                Some((_, other)) => candidate = other.end + GUARD,
-            },
-            None if !wrapped => {
-                wrapped = true;
-                candidate = BASE;
-            }
-            None => {
-                return Err(MemoryError::NoAddress {
-                    label: request.label.clone(),
-                    bytes,
-                });
-            }
-        }
-    }
 }
 
 fn out_of_range(fault: AccessFault) -> MemoryError {

@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use rustix::fs::FallocateFlags;
 use rustix::mm::{MapFlags, ProtFlags};
@@ -168,8 +168,8 @@ impl Storage {
         true
     }
 
-    /// Notes that other processes may have the range.
-    pub(super) fn mark_shared(&self) {
+    /// Notes that other processes may have the range, or come to have it: [`Storage::share`] does so itself.
+    pub fn mark_shared(&self) {
         self.shared.store(true, Ordering::Relaxed);
     }
 
@@ -197,6 +197,27 @@ impl Storage {
         // SAFETY: as in `read`; our own mappings are writable, and borrowed pages by their contract.
         unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to, from.len()) };
         true
+    }
+
+    fn word(&self, offset: u64) -> Option<&AtomicU64> {
+        let host = self.pointer(offset, 8)?;
+        // SAFETY: eight aligned bytes inside the mapping, which lives as long as `self`; all sides use atomics
+        // or raw copies.
+        (host.addr().is_multiple_of(8)).then(|| unsafe { AtomicU64::from_ptr(host.cast()) })
+    }
+
+    /// Loads an aligned doubleword (acquire). `None` if it is not inside.
+    pub fn load_u64(&self, offset: u64) -> Option<u64> {
+        Some(self.word(offset)?.load(Ordering::Acquire))
+    }
+
+    /// Stores an aligned doubleword (release). `false` if it is not inside.
+    pub fn store_u64(&self, offset: u64, value: u64) -> bool {
+        let word = self.word(offset);
+        if let Some(word) = word {
+            word.store(value, Ordering::Release);
+        }
+        word.is_some()
     }
 
     fn pointer(&self, offset: u64, bytes: usize) -> Option<*mut u8> {

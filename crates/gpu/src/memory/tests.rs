@@ -460,7 +460,7 @@ impl Pager for OnePage {
 fn a_pager_brings_pages_in_without_a_lock_held() {
     let arena = Arena::new("test").unwrap();
     let memory = Memory::new(0);
-    assert!(memory.set_pager(Arc::new(OnePage(page_of(&arena, 6)))));
+    memory.set_pager(Arc::new(OnePage(page_of(&arena, 6))));
     let mut byte = [0];
     memory.copy_out(0x50 * PAGE + 7, &mut byte).unwrap();
     assert_eq!(byte, [6]);
@@ -579,4 +579,33 @@ fn gaps_are_filled_and_what_is_there_stays() {
         .collect();
     assert_eq!(seen, [0, 1, 99, 3, 4]);
     assert_eq!(memory.map.read().runs.len(), 3);
+}
+
+#[test]
+fn only_lent_memory_goes_with_the_program_and_own_addresses_are_out_of_its_way() {
+    let arena = Arena::new("test").unwrap();
+    let memory = Memory::for_program();
+    let own = page_of(&arena, 1);
+    // SAFETY: `own` outlives every use of the storage below.
+    let lent = unsafe { Storage::borrowed(own.base() as u64, PAGE) }.unwrap();
+    memory
+        .map(
+            0x10000,
+            page_of(&arena, 2),
+            0,
+            PAGE,
+            Access::ReadWrite,
+            "vram",
+        )
+        .unwrap();
+    memory
+        .map(0x11000, lent, 0, PAGE, Access::ReadWrite, "lent")
+        .unwrap();
+    memory.unmap_borrowed(0, 1 << 40).unwrap();
+    assert!(memory.find(0x10000).is_ok());
+    assert_eq!(memory.find(0x11000).unwrap_err(), FaultKind::Unmapped);
+    let scratch = memory.allocate(&Request::new(1, "scratch")).unwrap();
+    assert_eq!(scratch, OWN.start);
+    memory.write(scratch, &[1]).unwrap();
+    memory.free(scratch).unwrap();
 }

@@ -6,6 +6,8 @@ mod table;
 
 use std::sync::{Arc, Weak};
 
+use rocjitsu_gpu::memory::Memory;
+
 use crate::context::Context;
 use crate::driver::Driver;
 use crate::process::lock;
@@ -20,6 +22,8 @@ pub(crate) struct RenderFile {
     pub(crate) bound: std::sync::Mutex<Option<Weak<Context>>>,
     /// GEM handles of this file.
     pub(crate) gem: gem::Handles,
+    /// The GPU's addresses that belong to this file: a context's once it has acquired them.
+    pub(crate) memory: Arc<Memory>,
 }
 
 impl RenderFile {
@@ -28,6 +32,7 @@ impl RenderFile {
             gpu,
             bound: Default::default(),
             gem: Default::default(),
+            memory: Arc::new(Memory::for_program()),
         }
     }
 

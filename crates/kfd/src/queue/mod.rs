@@ -1,47 +1,98 @@
-//! Queues: the ioctls that make, change and destroy them.
+//! Queues: doorbells, the threads that work through packets, and the ioctls.
+//!
+//! Each queue that was ever rung has a thread ([`worker`]); one thread for each context looks at
+//! the doorbells of queues whose thread sleeps ([`poller`]).
 
 mod doorbell;
+mod ioctl;
+mod platform;
+mod poller;
+mod worker;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 
 use rustix::io::Errno;
 
-use crate::abi::{
-    AllocQueueGws, CreateQueue, DestroyQueue, GetQueueWaveState, SetCuMask, UpdateQueue,
-};
-use crate::table::{Call, Handled};
+use crate::process::lock;
+pub(crate) use doorbell::{Doorbells, SLICE};
+pub(crate) use ioctl::{alloc_gws, create, destroy, set_cu_mask, update, wave_state};
+use poller::Poller;
+use worker::Queue;
 
-pub(crate) use doorbell::Doorbells;
+/// Queues of a context at most, as in the kernel.
+const MOST: usize = 1024;
 
 /// The queues of one context.
 #[derive(Debug, Default)]
-pub(crate) struct Queues {}
+pub(crate) struct Queues {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    queues: BTreeMap<u32, Arc<Queue>>,
+    poller: Poller,
+}
 
 impl Queues {
     /// How many there are.
     pub(crate) fn count(&self) -> usize {
-        0
+        lock(&self.state).queues.len()
+    }
+
+    fn get(&self, id: u32) -> Option<Arc<Queue>> {
+        lock(&self.state).queues.get(&id).cloned()
+    }
+
+    /// Whether a queue of a GPU has GWS resources.
+    fn any_gws(&self, gpu: usize) -> bool {
+        let state = lock(&self.state);
+        let mut queues = state.queues.values();
+        queues.any(|queue| queue.gpu == gpu && queue.gws(None) != 0)
+    }
+
+    /// Adds the queue that `make` makes of what wakes the poller.
+    ///
+    /// # Errors
+    /// `ENOMEM` when there are too many, or no thread can be had.
+    fn add(&self, make: impl FnOnce(Arc<poller::Shared>) -> Queue) -> Result<u32, Errno> {
+        let mut state = lock(&self.state);
+        if state.queues.len() >= MOST {
+            return Err(Errno::NOMEM);
+        }
+        let free = (0..).zip(state.queues.keys()).find(|(i, id)| i != *id);
+        let id = free.map_or(state.queues.len() as u32, |(i, _)| i);
+        let queue = Arc::new(make(state.poller.shared().clone()));
+        let mut queues: Vec<_> = state.queues.values().cloned().collect();
+        queues.push(queue.clone());
+        state.poller.watch(queues)?;
+        state.queues.insert(id, queue);
+        Ok(id)
+    }
+
+    /// Takes a queue out and stops it. Its waves have ended when this returns.
+    ///
+    /// # Errors
+    /// `EINVAL` if there is none.
+    fn remove(&self, id: u32) -> Result<(), Errno> {
+        let mut state = lock(&self.state);
+        let queue = state.queues.remove(&id).ok_or(Errno::INVAL)?;
+        let left = state.queues.values().cloned().collect();
+        // The thread is there: only its start can fail.
+        let _ = state.poller.watch(left);
+        drop(state);
+        queue.destroy();
+        Ok(())
     }
 }
 
-pub(crate) fn create(_call: &Call<'_>, _args: &mut CreateQueue) -> Handled {
-    Err(Errno::NOSYS)
-}
-
-pub(crate) fn destroy(_call: &Call<'_>, _args: &mut DestroyQueue) -> Handled {
-    Err(Errno::NOSYS)
-}
-
-pub(crate) fn update(_call: &Call<'_>, _args: &mut UpdateQueue) -> Handled {
-    Err(Errno::NOSYS)
-}
-
-pub(crate) fn set_cu_mask(_call: &Call<'_>, _args: &mut SetCuMask) -> Handled {
-    Err(Errno::NOSYS)
-}
-
-pub(crate) fn wave_state(_call: &Call<'_>, _args: &mut GetQueueWaveState) -> Handled {
-    Err(Errno::NOSYS)
-}
-
-pub(crate) fn alloc_gws(_call: &Call<'_>, _args: &mut AllocQueueGws) -> Handled {
-    Err(Errno::NOSYS)
+impl Drop for Queues {
+    fn drop(&mut self) {
+        let state = &mut *lock(&self.state);
+        drop(std::mem::take(&mut state.poller));
+        for queue in state.queues.values() {
+            queue.destroy();
+        }
+    }
 }
