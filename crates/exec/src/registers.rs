@@ -43,6 +43,13 @@ impl PagePool {
         self.free.push(page);
     }
 
+    /// Begins to count anew, and keeps at most `limit` pages for later. All pages must have been given back.
+    pub fn restart(&mut self, limit: usize) {
+        self.free.truncate(limit);
+        self.in_use = 0;
+        self.peak = 0;
+    }
+
     /// The most pages that were in use at one time.
     pub fn peak(&self) -> usize {
         self.peak

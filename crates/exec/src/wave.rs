@@ -271,19 +271,59 @@ impl<'a> Unit<'a> {
     /// # Panics
     /// If it is not: the caller chooses from [`Backend::supported`].
     pub fn new(memory: MemoryPort<'a>, backend: Backend, target: Target) -> Unit<'a> {
+        Unit::with_buffers(Buffers::default(), memory, backend, target)
+    }
+
+    /// A worker's state with the buffers of an earlier one.
+    ///
+    /// # Panics
+    /// As [`Unit::new`].
+    pub fn with_buffers(
+        buffers: Buffers,
+        memory: MemoryPort<'a>,
+        backend: Backend,
+        target: Target,
+    ) -> Unit<'a> {
         assert!(
             backend.is_supported(),
             "lane back end {backend} on a host without it"
         );
         Unit {
-            pool: PagePool::default(),
+            pool: buffers.pool,
             memory,
             backend,
             target,
-            temp: Temp::new(),
-            matrix: Box::new([[0; 64]; 32]),
+            temp: buffers.temp,
+            matrix: buffers.matrix,
             gws: Arc::default(),
             fault: None,
+        }
+    }
+
+    /// The buffers, for a later one.
+    pub fn into_buffers(self) -> Buffers {
+        Buffers {
+            pool: self.pool,
+            temp: self.temp,
+            matrix: self.matrix,
+        }
+    }
+}
+
+/// What of a [`Unit`] is worth keeping from one dispatch to the next.
+pub struct Buffers {
+    /// Pages for vector registers.
+    pub pool: PagePool,
+    temp: Box<Temp>,
+    matrix: Box<[[u32; 64]; 32]>,
+}
+
+impl Default for Buffers {
+    fn default() -> Buffers {
+        Buffers {
+            pool: PagePool::default(),
+            temp: Temp::new(),
+            matrix: Box::new([[0; 64]; 32]),
         }
     }
 }

@@ -22,8 +22,8 @@ impl Rank {
     pub const USERS: Rank = Rank(40);
 }
 
-/// Ranks that this thread holds, one bit for each. Without a destructor: locks are taken until the very end of a
-/// thread, when those of other values have run.
+// Ranks that this thread holds, one bit for each. Without a destructor: locks are taken until the very end of a
+// thread, when those of other values have run.
 #[cfg(debug_assertions)]
 thread_local! {
     static HELD: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };

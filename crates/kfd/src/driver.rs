@@ -49,7 +49,7 @@ pub enum Error {
 pub(crate) struct Gpu {
     pub(crate) identity: GpuIdentity,
     pub(crate) target: Target,
-    /// The file that its render nodes are views of.
+    /// The file that its render nodes are views of: the memory that is allocated for it.
     pub(crate) arena: Arc<Arena>,
     /// The account of its device memory.
     pub(crate) vram: Arc<Vram>,
@@ -179,7 +179,11 @@ impl Driver {
 
     fn open_kfd(&self) -> Result<OwnedFd, Errno> {
         let fd = self.kfd.reopen().map_err(errno)?.into_owned();
-        let context = Arc::new(Context::new(self));
+        let own = OwnFiles {
+            kfd: self.kfd.identity(),
+            gpus: self.gpus.iter().map(|gpu| gpu.arena.identity()).collect(),
+        };
+        let context = Arc::new(Context::new(self.gpus.len(), own));
         let mut contexts = lock(&self.contexts);
         contexts.retain(|context| context.strong_count() > 0);
         contexts.push(Arc::downgrade(&context));
@@ -438,7 +442,11 @@ impl Driver {
         &self.recorder
     }
 
-    /// The file that doorbells lie in.
+    pub(crate) fn buffers(&self) -> &Buffers {
+        &self.buffers
+    }
+
+    /// The file that open `/dev/kfd`s are views of.
     pub(crate) fn kfd_arena(&self) -> &Arc<Arena> {
         &self.kfd
     }
@@ -454,18 +462,6 @@ impl Driver {
     /// What computes the lanes.
     pub(crate) fn backend(&self) -> Backend {
         self.backend
-    }
-
-    pub(crate) fn buffers(&self) -> &Buffers {
-        &self.buffers
-    }
-
-    /// The files that the driver's own memory is in.
-    pub(crate) fn own_files(&self) -> OwnFiles {
-        OwnFiles {
-            kfd: self.kfd.identity(),
-            gpus: self.gpus.iter().map(|gpu| gpu.arena.identity()).collect(),
-        }
     }
 
     pub(crate) fn gpus(&self) -> &[Gpu] {

@@ -103,7 +103,7 @@ pub fn start(
     resident.waves.truncate(count as usize);
     for index in 0..count {
         let mut wave = Wave::new(lanes);
-        let base = scratch + shared.scratch.per_wave() * u64::from(index);
+        let base = scratch.wrapping_add(shared.scratch.per_wave() * u64::from(index));
         set_up(
             shared,
             &mut wave,
@@ -149,7 +149,8 @@ fn set_up(
     let d = &dispatch.descriptor;
     let target = shared.device.target;
     let preloads = d.preload.length != 0;
-    wave.pc = dispatch.entry + if preloads { PRELOAD_PROLOGUE_BYTES } else { 0 };
+    let skipped = if preloads { PRELOAD_PROLOGUE_BYTES } else { 0 };
+    wave.pc = dispatch.entry.wrapping_add(skipped);
     wave.index = place.index;
     wave.scratch = place.scratch;
     wave.scratch_size = shared.scratch.per_item();
@@ -205,15 +206,25 @@ fn set_up(
     let ids = d.rsrc2.workitem_id;
     if ids > 0 || place.items[0] > 1 {
         let [sx, sy, _] = place.items;
-        let packed = wave.v.write(0, pool);
-        for (lane, slot) in packed.iter_mut().enumerate().take(active as usize) {
-            let item = first + lane as u32;
-            *slot = item % sx;
-            if ids >= 1 {
-                *slot |= (item / sx % sy) << 10;
+        let packed = &mut wave.v.write(0, pool)[..active as usize];
+        let keep = [0x3ff, 0xf_ffff, 0x3fff_ffff][ids.min(2) as usize];
+        let id = [first % sx, first / sx % sy, first / (sx * sy)];
+        let start = id[0] | id[1] << 10 | id[2] << 20;
+        if id[0] + active <= sx {
+            for (slot, lane) in packed.iter_mut().zip(0..) {
+                *slot = (start & keep) + lane;
             }
-            if ids >= 2 {
-                *slot |= (item / (sx * sy)) << 20;
+        } else {
+            let [mut x, mut y, mut z] = id;
+            for slot in packed {
+                *slot = (x | y << 10 | z << 20) & keep;
+                x += 1;
+                if x == sx {
+                    (x, y) = (0, y + 1);
+                }
+                if y == sy {
+                    (y, z) = (0, z + 1);
+                }
             }
         }
     }
@@ -265,7 +276,7 @@ fn user_sgprs(
     if let Some(first) = u.preload {
         let p = dispatch.descriptor.preload;
         for i in 0..p.length {
-            let address = dispatch.kernarg + 4 * u64::from(p.offset + i);
+            let address = dispatch.kernarg.wrapping_add(4 * u64::from(p.offset + i));
             let word = memory
                 .read_u32(address)
                 .map_err(|kind| DispatchError::Invalid {

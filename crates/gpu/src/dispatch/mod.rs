@@ -16,7 +16,7 @@ use std::time::Instant;
 use rocjitsu_exec::code::CodeCache;
 use rocjitsu_exec::error::Fault;
 pub use rocjitsu_exec::jit;
-use rocjitsu_exec::memory::MemoryPort;
+use rocjitsu_exec::memory::{AddressSpace, MemoryPort};
 use rocjitsu_exec::record::Class;
 use rocjitsu_exec::run::Counts;
 use rocjitsu_isa::Target;
@@ -28,7 +28,7 @@ use crate::memory::Memory;
 use crate::pool::Pool;
 
 /// Scratch bytes that a wave can have: WAVESIZE of TMPRING_SIZE (13 bits of 1 KiB on gfx9, more later).
-const MAX_WAVE_SCRATCH: u64 = 8_387_584;
+pub(crate) const MAX_WAVE_SCRATCH: u64 = 8_387_584;
 
 /// Waves of a dispatch from which on other threads are asked for help at once. With fewer the first thread
 /// looks how long they take.
@@ -41,8 +41,12 @@ pub struct Device {
     limits: Limits,
     memory: Arc<Memory>,
     code: CodeCache,
+    /// Generation of the memory for which decoded code was last compared with it.
+    code_checked: AtomicU64,
     pool: Pool,
     sync: stall::GlobalSync,
+    /// What workers of earlier dispatches left.
+    kits: Mutex<Vec<worker::Kit>>,
 }
 
 /// What the device can hold at one time. Decides how many workgroups may be under way when waves
@@ -124,6 +128,9 @@ pub struct Options<'a> {
     pub eager_registers: bool,
     /// Once this is set, the dispatch ends as soon as each wave that runs has had its turn.
     pub stop: Option<&'a AtomicBool>,
+    /// Trust code that was decoded before, unless mappings have changed or [`Device::invalidate_code`] was
+    /// called: what the instruction caches do. Otherwise all of it is compared with memory first.
+    pub trust_code: bool,
     /// Receives M0\[23:0\] of each `s_sendmsg` INTERRUPT, on the thread of the worker.
     pub interrupt: Option<&'a (dyn Fn(u32) + Sync)>,
 }
@@ -135,6 +142,7 @@ impl Default for Options<'_> {
             threads: 1,
             eager_registers: false,
             stop: None,
+            trust_code: false,
             interrupt: None,
         }
     }
@@ -228,8 +236,10 @@ impl Device {
             limits,
             memory,
             code: CodeCache::new(target, backend, jit),
+            code_checked: AtomicU64::new(0),
             pool: Pool::default(),
             sync: stall::GlobalSync::default(),
+            kits: Mutex::default(),
         })
     }
 
@@ -275,7 +285,7 @@ impl Device {
         self.check(dispatch)?;
         let _in_use = self.memory.in_use();
         let _running = self.sync.begin();
-        self.code.revalidate(&mut MemoryPort::new(&*self.memory));
+        self.check_code(options.trust_code);
         let groups = groups_of(dispatch);
         let total = groups.iter().product::<u64>();
         let waves_per_group = launch::waves_of(dispatch.workgroup, dispatch.descriptor.wave_size);
@@ -349,7 +359,16 @@ impl Device {
     /// Makes sure that code changed since it was decoded is decoded again, as an invalidation of the
     /// instruction caches does.
     pub fn invalidate_code(&self) {
-        self.code.revalidate(&mut MemoryPort::new(&*self.memory));
+        self.check_code(false);
+    }
+
+    /// Compares decoded code with memory, if it is not to be trusted or mappings have changed.
+    fn check_code(&self, trust: bool) {
+        let now = self.memory.generation();
+        if !trust || self.code_checked.load(Ordering::Acquire) != now {
+            self.code.revalidate(&mut MemoryPort::new(&*self.memory));
+            self.code_checked.store(now, Ordering::Release);
+        }
     }
 
     fn check(&self, d: &Dispatch) -> Result<(), DispatchError> {

@@ -6,13 +6,14 @@
 //! other, so a worker starts them together and they share each turn.
 
 use std::sync::atomic::Ordering;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rocjitsu_exec::barrier;
-use rocjitsu_exec::code::CodeView;
+use rocjitsu_exec::code::{CodeView, Found};
 use rocjitsu_exec::memory::MemoryPort;
 use rocjitsu_exec::run::{Counts, Stop, run as run_wave};
-use rocjitsu_exec::wave::{Barrier, Cx, Unit, Waiting};
+use rocjitsu_exec::wave::{Barrier, Buffers, Cx, Unit, Waiting};
 
 use super::launch::{self, Resident};
 use super::{DispatchError, Shared};
@@ -30,6 +31,17 @@ const NAP: Duration = Duration::from_micros(20);
 /// Turns that earlier workgroups get after one has failed, so that which failure is reported does not depend on the
 /// threads. Those that take longer may wait for the one that failed.
 const LAST_TURNS: u32 = 16;
+
+/// Register pages of 4 KiB that a worker keeps for its next dispatch.
+const KEPT_PAGES: usize = 1024;
+
+/// What a worker leaves to the next one on its device.
+#[derive(Default)]
+pub struct Kit {
+    buffers: Buffers,
+    code: Option<Found>,
+    cluster: Cluster,
+}
 
 /// How a turn of a cluster ended.
 enum Turn {
@@ -87,14 +99,18 @@ struct Worker<'s, 'a> {
 pub fn run(shared: &Shared<'_>, recruit: Option<&dyn Fn()>) {
     let device = shared.device;
     let memory = MemoryPort::new(&*device.memory);
+    let kit = lock(&device.kits).pop().unwrap_or_default();
     let mut worker = Worker {
         shared,
-        unit: Unit::new(memory, device.backend, device.target),
-        code: CodeView::new(&device.code),
+        unit: Unit::with_buffers(kit.buffers, memory, device.backend, device.target),
+        code: match kit.code {
+            Some(found) => CodeView::resume(&device.code, found),
+            None => CodeView::new(&device.code),
+        },
         counts: Counts::default(),
         waves: 0,
         resident: Vec::new(),
-        spare: Cluster::default(),
+        spare: kit.cluster,
         recruit,
         started: Instant::now(),
         at: 0,
@@ -111,12 +127,26 @@ pub fn run(shared: &Shared<'_>, recruit: Option<&dyn Fn()>) {
         shared.fail(worker.at, error);
     }
     shared.stall.leave(&mut worker.told);
-    let mut done = shared.done.lock().unwrap_or_else(|e| e.into_inner());
+    let mut done = lock(&shared.done);
     for (sum, n) in done.instructions.iter_mut().zip(worker.counts) {
         *sum += n;
     }
     done.waves += worker.waves;
     done.peak_register_pages += worker.unit.pool.peak();
+    drop(done);
+    if worker.resident.is_empty() {
+        let mut buffers = worker.unit.into_buffers();
+        buffers.pool.restart(KEPT_PAGES);
+        lock(&device.kits).push(Kit {
+            buffers,
+            code: Some(worker.code.into_found()),
+            cluster: worker.spare,
+        });
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Worker<'_, '_> {

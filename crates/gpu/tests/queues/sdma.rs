@@ -127,8 +127,8 @@ fn the_ring_wraps_and_the_pointer_does_not() {
     assert!(matches!(step, Step::Fault(f) if f.text.contains("doorbell")));
 }
 
-/// A box of 5 x 4 x 3 elements of 4 bytes, packed by `fields` into three words for a volume and two for the box.
-fn rect(target: Target, pitch_at: u32, z_limit: u32) {
+/// Copies a box of 5 x 4 x 3 elements of 4 bytes; the pitch begins at bit `pitch_at` of its word.
+fn rect(target: Target, pitch_at: u32) {
     let mut q = Queue::new(target);
     let words: Vec<u32> = (0..4096).collect();
     let from = q.rig.words(&words, "from");
@@ -163,15 +163,14 @@ fn rect(target: Target, pitch_at: u32, z_limit: u32) {
         }
     }
     assert!(got == want, "{target}");
-    assert_eq!(z_limit, 1 << (z_limit.ilog2()));
 }
 
 #[test]
 fn boxes_in_both_layouts() {
-    rect(Target::Gfx90a, 13, 1 << 11);
-    rect(Target::Gfx942, 13, 1 << 11);
-    rect(Target::Gfx1100, 13, 1 << 11);
-    rect(Target::Gfx1201, 16, 1 << 14);
+    rect(Target::Gfx90a, 13);
+    rect(Target::Gfx942, 13);
+    rect(Target::Gfx1100, 13);
+    rect(Target::Gfx1201, 16);
 }
 
 #[test]
