@@ -11,6 +11,10 @@ mod memory;
 #[cfg(target_arch = "x86_64")]
 mod native;
 #[cfg(target_arch = "x86_64")]
+mod plan;
+#[cfg(target_arch = "x86_64")]
+mod select;
+#[cfg(target_arch = "x86_64")]
 mod values;
 
 use std::ops::Range;
@@ -148,25 +152,6 @@ impl Jit {
                 done = at + length;
             }
             at += length.max(1);
-        }
-        if std::env::var_os("JITMISS").is_some() {
-            for r in records
-                .iter()
-                .filter(|r| r.class == crate::record::Class::Valu)
-            {
-                let d = r.valu.as_deref();
-                let alone = collect::collect(std::slice::from_ref(r), lanes).1;
-                if alone == 0 {
-                    eprintln!(
-                        "MISS {} {:?} prepare {:?} finish {:?} dpp {:?}",
-                        r.inst.op().name(),
-                        r.step,
-                        d.map(|d| d.prepare),
-                        d.map(|d| d.finish),
-                        d.map(|d| d.dpp.is_some())
-                    );
-                }
-            }
         }
         let nanoseconds = start.elapsed().as_nanos() as u64;
         self.nanoseconds.fetch_add(nanoseconds, Relaxed);
