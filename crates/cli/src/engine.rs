@@ -138,6 +138,7 @@ impl<'m> Engine<'m> {
                 Ok(report) => Compiled::Yes {
                     runs: report.runs,
                     instructions: report.instructions,
+                    refused: report.refused,
                     bytes: report.bytes,
                     seconds: report.seconds,
                 },

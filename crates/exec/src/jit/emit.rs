@@ -11,7 +11,7 @@ use super::assembler::{
     with3_imm,
 };
 use super::collect::{Run, Step};
-use super::plan::{folded, merged, uses, ways};
+use super::plan::{SIDE_BY_SIDE, folded, merged, uses, ways};
 use super::select::{binary, unary};
 use super::values::{Class, Home, Value, Values};
 
@@ -46,11 +46,12 @@ struct Emitter<'r> {
     pool: Pool,
 }
 
-/// A bound on the bytes that [`emit`] gives.
+/// About the most bytes that [`emit`] gives.
 pub fn bound(run: &Run) -> usize {
-    let tables = 64 * run.graph.tables.len();
-    // Four ways; an instruction has at most 15 bytes, and a step a handful of instructions.
-    tables + 4 * run.graph.nodes.len() + run.steps.len() * 4 * 64 + 4096
+    let steps = run.steps.len();
+    // Done for up to four groups side by side if there are few (see `ways`); a step is a few instructions.
+    let turns = steps.max((4 * steps).min(SIDE_BY_SIDE));
+    64 * run.graph.tables.len() + 4 * steps + 64 * turns + 4096
 }
 
 /// Compiles a run for waves of `chunks` groups of 16 lanes; the code will lie at `address`. With `full` it is for

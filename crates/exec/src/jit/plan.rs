@@ -8,6 +8,9 @@ use rocjitsu_lanes::trace::graph::{Id, Op};
 use super::collect::{Run, Step};
 use super::select::memory_operand;
 
+/// The most steps that are done for several groups side by side, those of all groups counted.
+pub const SIDE_BY_SIDE: usize = 1200;
+
 /// How many groups are computed side by side: as many as registers have room for.
 pub fn ways(run: &Run, chunks: u32) -> u32 {
     let mut last = vec![0; run.graph.nodes.len()];
@@ -34,7 +37,7 @@ pub fn ways(run: &Run, chunks: u32) -> u32 {
         live -= ends[at];
     }
     let mut ways = chunks;
-    while ways > 1 && (most * ways as i32 > 30 || run.steps.len() * ways as usize > 1200) {
+    while ways > 1 && (most * ways as i32 > 30 || run.steps.len() * ways as usize > SIDE_BY_SIDE) {
         ways /= 2;
     }
     ways
