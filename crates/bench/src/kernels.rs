@@ -1,6 +1,7 @@
 //! Kernels of `data/perf` and `data/corpus`, timed through the same interface as `rocjitsu launch`.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
 use rocjitsu_cli::engine::{Engine, Options};
@@ -57,7 +58,7 @@ fn time(path: &Path, target: Target, executor: Executor, repeat: u32) -> Result<
         },
     )?;
     let gpu = preset_for_target(target.name()).ok_or_else(|| anyhow!("no preset for {target}"))?;
-    let memory = Memory::new(gpu.vram_bytes);
+    let memory = Arc::new(Memory::new(gpu.vram_bytes));
     let engine = Engine::new(&gpu, target, executor.backend, executor.compiler, &memory)?;
     let placed = launch.place(&memory)?;
     let options = Options {

@@ -1,9 +1,11 @@
 //! Contiguous global loads alone: a loop of sixteen `global_load_dword` of a wave of 64, and nothing to wait for.
 //! The kernels of `data/perf` mix loads with stores; this figure is for the load.
 
+use std::sync::Arc;
+
 use anyhow::{Result, anyhow};
 use rocjitsu_gpu::code_object::KernelDescriptor;
-use rocjitsu_gpu::dispatch::{Device, Dispatch, Limits, Options, jit};
+use rocjitsu_gpu::dispatch::{Device, Dispatch, Limits, Options, Origin};
 use rocjitsu_gpu::memory::{Memory, Request};
 use rocjitsu_isa::Target;
 use rocjitsu_lanes::Backend;
@@ -39,7 +41,7 @@ fn code() -> Vec<u32> {
 pub fn contiguous(repeat: u32) -> Result<()> {
     let mut line = format!("{:<28}", "global load, contiguous");
     for backend in Backend::supported() {
-        let memory = Memory::new(1 << 30);
+        let memory = Arc::new(Memory::new(1 << 30));
         let place = |bytes: &[u8], label: &str| -> Result<u64> {
             let at = memory.allocate(&Request::new(4096, label))?;
             memory.write(at, bytes)?;
@@ -61,14 +63,8 @@ pub fn contiguous(repeat: u32) -> Result<()> {
             lds_per_unit: 65536,
             xccs: 1,
         };
-        let device = Device::new(
-            Target::Gfx942,
-            backend,
-            jit::Options::default(),
-            limits,
-            &memory,
-        )
-        .map_err(|e| anyhow!(e))?;
+        let device =
+            Device::new(Target::Gfx942, backend, limits, memory.clone()).map_err(|e| anyhow!(e))?;
         let dispatch = Dispatch {
             name: "loads".to_owned(),
             descriptor,
@@ -82,10 +78,12 @@ pub fn contiguous(repeat: u32) -> Result<()> {
             packet: 0,
             queue: 0,
             id: 0,
+            origin: Origin::default(),
         };
         let options = Options {
             threads: 1,
             eager_registers: false,
+            ..Options::default()
         };
         let mut best = f64::INFINITY;
         for _ in 0..repeat.max(1) {

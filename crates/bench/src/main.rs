@@ -1,6 +1,7 @@
 //! Speed and memory figures of rocjitsu, beside native loops measured in the same run.
 //! `cargo run --release -p rocjitsu-bench -- help` lists the sections.
 
+mod dispatch;
 mod kernels;
 mod loads;
 mod native;
@@ -12,7 +13,7 @@ use clap::Parser;
 /// Measures rocjitsu. Each figure is the least of several runs; ratios are of figures of one run.
 #[derive(Parser)]
 struct Args {
-    /// Sections: loops, registers, corpus, start; all by default
+    /// Sections: loops, registers, corpus, dispatch, start; all by default
     sections: Vec<String>,
     /// Runs of which the fastest counts
     #[arg(long, default_value_t = 5)]
@@ -34,6 +35,9 @@ fn main() -> Result<()> {
     }
     if wanted("corpus") {
         kernels::corpus(&args.data, args.repeat)?;
+    }
+    if wanted("dispatch") {
+        dispatch::packets(args.repeat)?;
     }
     if wanted("start") {
         processes::start(&args.data, args.repeat)?;

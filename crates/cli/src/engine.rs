@@ -1,5 +1,7 @@
 //! Where a launch meets what executes it: a device of the chosen GPU, and its dispatches.
 
+use std::sync::Arc;
+
 use anyhow::{Context, Result, anyhow, bail};
 use rocjitsu_config::Gpu;
 use rocjitsu_exec::error::Cause;
@@ -62,11 +64,11 @@ pub fn compiler() -> Result<jit::Options> {
 }
 
 /// A device that runs launches.
-pub struct Engine<'m> {
-    device: Device<'m>,
+pub struct Engine {
+    device: Device,
 }
 
-impl<'m> Engine<'m> {
+impl Engine {
     /// A device like `gpu` that executes code of `target`, and compiles as `compiler` says.
     ///
     /// # Errors
@@ -77,8 +79,8 @@ impl<'m> Engine<'m> {
         target: Target,
         backend: Backend,
         compiler: jit::Options,
-        memory: &'m Memory,
-    ) -> Result<Engine<'m>> {
+        memory: &Arc<Memory>,
+    ) -> Result<Engine> {
         let limits = Limits {
             compute_units: gpu.compute_units,
             waves_per_unit: gpu.simds_per_cu * gpu.waves_per_simd,
@@ -87,8 +89,8 @@ impl<'m> Engine<'m> {
         };
         // Built at the first use, which would count as time of the first dispatch.
         target.table();
-        let device =
-            Device::new(target, backend, compiler, limits, memory).map_err(|e| anyhow!(e))?;
+        let device = Device::compiling(target, backend, compiler, limits, memory.clone())
+            .map_err(|e| anyhow!(e))?;
         Ok(Engine { device })
     }
 
@@ -117,10 +119,12 @@ impl<'m> Engine<'m> {
             packet: placed.packet_address,
             queue: placed.queue_address,
             id: 0,
+            origin: dispatch::Origin::default(),
         };
         let how = dispatch::Options {
             threads: options.threads,
             eager_registers: options.eager_registers,
+            ..dispatch::Options::default()
         };
         let done = self.device.dispatch(&dispatch, how, options.observer);
         let done = done.map_err(|error| self.explain(error))?;

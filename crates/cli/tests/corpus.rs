@@ -2,6 +2,7 @@
 //! the outputs it should. gfx1151 runs the code objects for gfx1100, whose instructions it shares.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rocjitsu_cli::engine::{Engine, Options};
 use rocjitsu_cli::launch::Launch;
@@ -58,7 +59,7 @@ fn run(
     let launch = Launch::from_description(path, selection).map_err(|e| format!("{e:#}"))?;
     let target = launch.code.target();
     let gpu = preset_for_target(target.name()).ok_or("no preset")?;
-    let memory = Memory::new(gpu.vram_bytes);
+    let memory = Arc::new(Memory::new(gpu.vram_bytes));
     let engine =
         Engine::new(&gpu, target, backend, compiler, &memory).map_err(|e| format!("{e:#}"))?;
     let placed = launch.place(&memory).map_err(|e| format!("{e:#}"))?;

@@ -3,8 +3,25 @@
 
 #![forbid(unsafe_code)]
 
+mod components;
+mod cpu;
 mod file;
+mod gpu;
+mod json;
+mod machine;
+mod overrides;
+mod plugins;
 mod presets;
+mod reference;
+#[cfg(test)]
+mod tests;
+mod threads;
 
-pub use file::{Config, ConfigError, Overrides};
-pub use presets::{Gpu, PRESETS, preset, preset_for_target, preset_names};
+pub use cpu::{Cpu, CpuCache};
+pub use file::{Config, ConfigError, Warning};
+pub use gpu::{
+    Cache, CacheKind, CacheScope, Firmware, GC_HWID, Gpu, Identity, IpBlock, MemoryInterface,
+    MemoryKind, NBIF_HWID, Partition, PartitionMode, SDMA0_HWID, Sdma,
+};
+pub use machine::{KfdVersion, MOST_NODES, Machine, MachineError, Options};
+pub use presets::{PRESETS, preset, preset_for_target, preset_names};

@@ -1,7 +1,7 @@
 //! Blocks of decoded code, made once and shared by every wave and thread that runs them.
 //! A block is a straight run of instructions; its records hold all that executing them needs.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, RwLock};
 
@@ -120,17 +120,24 @@ impl CodeCache {
         self.epoch.fetch_add(1, Ordering::Release);
     }
 
-    /// Drops all decoded code if bytes it was made from have changed. Called before a dispatch.
+    /// Drops decoded code whose bytes have changed since.
     pub fn revalidate(&self, memory: &mut MemoryPort<'_>) {
-        let stale = {
-            let watched = self.watched.lock().unwrap_or_else(|e| e.into_inner());
-            watched.iter().any(|(&at, bytes)| {
-                read_bytes(memory, at, bytes.len()).as_deref() != Some(&**bytes)
-            })
-        };
-        if stale {
-            self.invalidate();
+        let mut watched = self.watched.lock().unwrap_or_else(|e| e.into_inner());
+        let stale: HashSet<u64> = watched
+            .iter()
+            .filter(|&(&at, bytes)| !holds(memory, at, bytes))
+            .map(|(&at, _)| at)
+            .collect();
+        if stale.is_empty() {
+            return;
         }
+        watched.retain(|at, _| !stale.contains(at));
+        drop(watched);
+        self.blocks
+            .write()
+            .unwrap_or_else(|e| e.into_inner())
+            .retain(|key, _| !stale.contains(&key.pc));
+        self.epoch.fetch_add(1, Ordering::Release);
     }
 
     fn block(&self, key: Key, memory: &mut MemoryPort<'_>) -> Result<Arc<Block>, Fault> {
@@ -243,11 +250,31 @@ fn read_bytes(memory: &mut MemoryPort<'_>, address: u64, length: usize) -> Optio
     Some(bytes)
 }
 
+/// Whether memory holds these bytes.
+fn holds(memory: &mut MemoryPort<'_>, address: u64, bytes: &[u8]) -> bool {
+    let Ok(host) = memory.locate(address, bytes.len() as u64, false) else {
+        return false;
+    };
+    let mut copy = [0; 256];
+    bytes.chunks(copy.len()).enumerate().all(|(i, part)| {
+        let copy = &mut copy[..part.len()];
+        // SAFETY: `locate` vouches for all of the bytes, of which these are some; `copy` is not among them.
+        unsafe { std::ptr::copy_nonoverlapping(host.add(256 * i), copy.as_mut_ptr(), part.len()) };
+        copy == part
+    })
+}
+
 /// Entries of a [`CodeView`].
 const VIEW: usize = 1024;
 
 /// A block that ran before, with its key.
 type Entry = Option<(Key, Arc<Block>)>;
+
+/// What a [`CodeView`] has found; goes with its cache.
+pub struct Found {
+    epoch: u64,
+    entries: Box<[Entry]>,
+}
 
 /// One worker's view of the cache: finds blocks that ran before without a lock.
 pub struct CodeView<'a> {
@@ -269,6 +296,23 @@ impl<'a> CodeView<'a> {
     /// The cache behind the view.
     pub(crate) fn cache(&self) -> &'a CodeCache {
         self.cache
+    }
+
+    /// A view of the same `cache` that an earlier one was of, with what that one had found.
+    pub fn resume(cache: &'a CodeCache, found: Found) -> CodeView<'a> {
+        CodeView {
+            cache,
+            epoch: found.epoch,
+            entries: found.entries,
+        }
+    }
+
+    /// What the view has found, for a later one.
+    pub fn into_found(self) -> Found {
+        Found {
+            epoch: self.epoch,
+            entries: self.entries,
+        }
     }
 
     /// Drops all decoded code of the device.

@@ -43,6 +43,13 @@ impl PagePool {
         self.free.push(page);
     }
 
+    /// Begins to count anew, and keeps at most `limit` pages for later. All pages must have been given back.
+    pub fn restart(&mut self, limit: usize) {
+        self.free.truncate(limit);
+        self.in_use = 0;
+        self.peak = 0;
+    }
+
     /// The most pages that were in use at one time.
     pub fn peak(&self) -> usize {
         self.peak
@@ -182,6 +189,23 @@ impl VectorRegisters {
         }
         // SAFETY: as above; the page is this wave's own.
         unsafe { self.pages[page].as_ptr().cast::<u32>().add(within) }
+    }
+
+    /// Where the lanes of the registers from `first` on begin, for reading.
+    #[inline]
+    pub fn read_ptrs(&self, first: u32, out: &mut [*const u32]) {
+        for (register, out) in (first..).zip(out) {
+            *out = self.read_ptr(register);
+        }
+    }
+
+    /// Where the lanes of the registers from `first` on begin, for writing; their pages exist
+    /// from now on.
+    #[inline]
+    pub fn write_ptrs(&mut self, first: u32, pool: &mut PagePool, out: &mut [*mut u32]) {
+        for (register, out) in (first..).zip(out) {
+            *out = self.write_ptr(register, pool);
+        }
     }
 
     #[cold]

@@ -2,4 +2,7 @@
 
 pub mod code_object;
 pub mod dispatch;
+pub mod lock;
 pub mod memory;
+mod pool;
+pub mod queue;

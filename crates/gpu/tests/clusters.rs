@@ -1,7 +1,11 @@
 //! Workgroup clusters of gfx1250: their barrier, and what a dispatch with them asks for.
 
+use std::sync::Arc;
+
 use rocjitsu_gpu::code_object::KernelDescriptor;
-use rocjitsu_gpu::dispatch::{Device, Dispatch, DispatchError, Limits, Options, Statistics, jit};
+use rocjitsu_gpu::dispatch::{
+    Device, Dispatch, DispatchError, Limits, Options, Origin, Statistics,
+};
 use rocjitsu_gpu::memory::{Memory, Request};
 use rocjitsu_isa::Target;
 use rocjitsu_lanes::Backend;
@@ -17,7 +21,7 @@ fn run(
     workgroups: u32,
     cluster: u32,
 ) -> (Result<Statistics, DispatchError>, [u32; 8]) {
-    let memory = Memory::new(1 << 24);
+    let memory = Arc::new(Memory::new(1 << 24));
     let code_at = memory.allocate(&Request::new(4096, "code")).unwrap();
     let data = memory.allocate(&Request::new(4096, "data")).unwrap();
     let bytes: Vec<u8> = code.iter().flat_map(|w| w.to_le_bytes()).collect();
@@ -39,6 +43,7 @@ fn run(
         packet: 0,
         queue: 0,
         id: 0,
+        origin: Origin::default(),
     };
     let limits = Limits {
         compute_units: 4,
@@ -46,17 +51,11 @@ fn run(
         lds_per_unit: 1 << 16,
         xccs: 1,
     };
-    let device = Device::new(
-        Target::Gfx1250,
-        Backend::Scalar,
-        jit::Options::OFF,
-        limits,
-        &memory,
-    )
-    .unwrap();
+    let device = Device::new(Target::Gfx1250, Backend::Scalar, limits, memory.clone()).unwrap();
     let options = Options {
         threads: 2,
         eager_registers: false,
+        ..Options::default()
     };
     let done = device.dispatch(&dispatch, options, &rocjitsu_observe::Silent);
     let mut out = [0; 32];

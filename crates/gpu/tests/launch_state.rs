@@ -1,7 +1,9 @@
 //! What waves find when they start, seen by tiny kernels that store it.
 
+use std::sync::Arc;
+
 use rocjitsu_gpu::code_object::KernelDescriptor;
-use rocjitsu_gpu::dispatch::{Device, Dispatch, Limits, Options, jit};
+use rocjitsu_gpu::dispatch::{Device, Dispatch, Limits, Options, Origin};
 use rocjitsu_gpu::memory::{Memory, Request};
 use rocjitsu_isa::Target;
 use rocjitsu_lanes::Backend;
@@ -33,7 +35,7 @@ fn v0_of(ids: u32, workgroup: [u32; 3]) -> Vec<u32> {
         0xbf81_0000,
         0xbf80_0000,
     ];
-    let memory = Memory::new(1 << 30);
+    let memory = Arc::new(Memory::new(1 << 30));
     let place = |bytes: &[u8], label: &str| {
         let at = memory.allocate(&Request::new(4096, label)).expect("room");
         memory.write(at, bytes).expect("inside");
@@ -48,14 +50,8 @@ fn v0_of(ids: u32, workgroup: [u32; 3]) -> Vec<u32> {
         lds_per_unit: 65536,
         xccs: 1,
     };
-    let device = Device::new(
-        Target::Gfx942,
-        Backend::best(),
-        jit::Options::default(),
-        limits,
-        &memory,
-    )
-    .expect("supported");
+    let device =
+        Device::new(Target::Gfx942, Backend::best(), limits, memory.clone()).expect("supported");
     let dispatch = Dispatch {
         name: "v0".to_owned(),
         descriptor: descriptor(ids),
@@ -69,10 +65,12 @@ fn v0_of(ids: u32, workgroup: [u32; 3]) -> Vec<u32> {
         packet: 0,
         queue: 0,
         id: 0,
+        origin: Origin::default(),
     };
     let options = Options {
         threads: 1,
         eager_registers: false,
+        ..Options::default()
     };
     device.dispatch(&dispatch, options, &Silent).expect("runs");
     let mut words = vec![0u8; 4 * workgroup.iter().product::<u32>() as usize];

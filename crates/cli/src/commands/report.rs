@@ -1,6 +1,7 @@
 //! Running a launch and reporting on it, in words and as JSON.
 
 use std::io::Write;
+use std::sync::Arc;
 
 use anyhow::Result;
 use rocjitsu_config::Gpu;
@@ -42,7 +43,7 @@ pub fn execute<'a>(
     repeat: u32,
     quiet: bool,
 ) -> Result<Report<'a>> {
-    let memory = Memory::new(host.gpu.vram_bytes);
+    let memory = Arc::new(Memory::new(host.gpu.vram_bytes));
     let engine = Engine::new(
         &host.gpu,
         launch.code.target(),

@@ -69,7 +69,8 @@ fn place(shared: &Shared<'_>, linear: u64) -> ([u32; 3], [u32; 3]) {
     let clusters: [u64; 3] = std::array::from_fn(|i| shared.groups[i].div_ceil(cluster[i]));
     let outer = split(linear / size, clusters);
     let inner = split(linear % size, cluster);
-    let id = std::array::from_fn(|i| (outer[i] * cluster[i] + inner[i]) as u32);
+    let first = shared.dispatch.origin.first_workgroup;
+    let id = std::array::from_fn(|i| (outer[i] * cluster[i] + inner[i]) as u32 + first[i]);
     (id, inner.map(|n| n as u32))
 }
 
@@ -102,7 +103,7 @@ pub fn start(
     resident.waves.truncate(count as usize);
     for index in 0..count {
         let mut wave = Wave::new(lanes);
-        let base = scratch + shared.scratch.per_wave() * u64::from(index);
+        let base = scratch.wrapping_add(shared.scratch.per_wave() * u64::from(index));
         set_up(
             shared,
             &mut wave,
@@ -148,11 +149,18 @@ fn set_up(
     let d = &dispatch.descriptor;
     let target = shared.device.target;
     let preloads = d.preload.length != 0;
-    wave.pc = dispatch.entry + if preloads { PRELOAD_PROLOGUE_BYTES } else { 0 };
+    let skipped = if preloads { PRELOAD_PROLOGUE_BYTES } else { 0 };
+    wave.pc = dispatch.entry.wrapping_add(skipped);
     wave.index = place.index;
     wave.scratch = place.scratch;
     wave.scratch_size = shared.scratch.per_item();
+    wave.dispatch_id = dispatch.id;
+    // Waves of 64 on gfx10 and gfx11 may share registers beyond their own.
+    if d.rsrc3.shared_vgprs.unwrap_or(0) == 0 {
+        wave.set_vgprs(d.vgprs, target);
+    }
     wave.waiting = Waiting::No;
+    wave.doorbell = dispatch.origin.doorbell;
     let r1 = &d.rsrc1;
     if target.generation() == 9 {
         // VGPR_SIZE in bits 13:8 and SGPR_SIZE in bits 27:24, as RSRC1 counts them.
@@ -160,7 +168,10 @@ fn set_up(
     }
     if matches!(target, Target::Gfx942 | Target::Gfx950) {
         // Workgroups are dealt to the XCCs one by one.
-        wave.hwreg[XCC_ID] = (place.linear % u64::from(shared.device.limits.xccs.max(1))) as u32;
+        wave.hwreg[XCC_ID] = dispatch
+            .origin
+            .xcc
+            .unwrap_or_else(|| (place.linear % u64::from(shared.device.limits.xccs.max(1))) as u32);
     }
     wave.mode = r1.round_32
         | r1.round_16_64 << 2
@@ -195,15 +206,25 @@ fn set_up(
     let ids = d.rsrc2.workitem_id;
     if ids > 0 || place.items[0] > 1 {
         let [sx, sy, _] = place.items;
-        let packed = wave.v.write(0, pool);
-        for (lane, slot) in packed.iter_mut().enumerate().take(active as usize) {
-            let item = first + lane as u32;
-            *slot = item % sx;
-            if ids >= 1 {
-                *slot |= (item / sx % sy) << 10;
+        let packed = &mut wave.v.write(0, pool)[..active as usize];
+        let keep = [0x3ff, 0xf_ffff, 0x3fff_ffff][ids.min(2) as usize];
+        let id = [first % sx, first / sx % sy, first / (sx * sy)];
+        let start = id[0] | id[1] << 10 | id[2] << 20;
+        if id[0] + active <= sx {
+            for (slot, lane) in packed.iter_mut().zip(0..) {
+                *slot = (start & keep) + lane;
             }
-            if ids >= 2 {
-                *slot |= (item / (sx * sy)) << 20;
+        } else {
+            let [mut x, mut y, mut z] = id;
+            for slot in packed {
+                *slot = (x | y << 10 | z << 20) & keep;
+                x += 1;
+                if x == sx {
+                    (x, y) = (0, y + 1);
+                }
+                if y == sy {
+                    (y, z) = (0, z + 1);
+                }
             }
         }
     }
@@ -217,6 +238,13 @@ fn user_sgprs(
     place: &Place,
 ) -> Result<(), DispatchError> {
     let dispatch = shared.dispatch;
+    if let Some(data) = &dispatch.origin.user_data {
+        let count = dispatch.descriptor.rsrc2.user_sgpr_count as usize;
+        for (slot, &value) in wave.s[..scalar::VCC].iter_mut().zip(data).take(count) {
+            *slot = value;
+        }
+        return Ok(());
+    }
     let u = &dispatch.descriptor.user_sgprs;
     let mut pair = |n: Option<u32>, value: u64| {
         if let Some(n) = n {
@@ -248,7 +276,7 @@ fn user_sgprs(
     if let Some(first) = u.preload {
         let p = dispatch.descriptor.preload;
         for i in 0..p.length {
-            let address = dispatch.kernarg + 4 * u64::from(p.offset + i);
+            let address = dispatch.kernarg.wrapping_add(4 * u64::from(p.offset + i));
             let word = memory
                 .read_u32(address)
                 .map_err(|kind| DispatchError::Invalid {
@@ -312,12 +340,17 @@ fn system_sgprs(shared: &Shared<'_>, wave: &mut Wave, target: Target, place: &Pl
         push(waves_of(place.items, dispatch.descriptor.wave_size));
     }
     if r2.private_segment && !target.architected_flat_scratch() {
-        push((place.scratch - place.region) as u32);
+        // From the descriptor's base: that of the queue's memory if the program wrote the descriptor.
+        let base = match (&dispatch.origin.user_data, dispatch.origin.scratch) {
+            (Some(_), Some(memory)) => memory.base,
+            _ => place.region,
+        };
+        push(place.scratch.wrapping_sub(base) as u32);
     }
 }
 
 /// Lines of disassembly around `pc`, the instruction itself marked.
-pub fn disassembly(device: &Device<'_>, dispatch: &Dispatch, pc: u64) -> String {
+pub fn disassembly(device: &Device, dispatch: &Dispatch, pc: u64) -> String {
     const BEFORE: usize = 4;
     const AFTER: usize = 2;
     let set: FeatureSet = device.target.execution_set(dispatch.descriptor.wave_size);

@@ -1,18 +1,22 @@
 //! Dispatches: a kernel over a grid, run by worker threads to its end.
 //! `launch` sets waves up, `worker` schedules them, `scratch` gives them private memory.
 
+mod error;
 mod launch;
 mod scratch;
+mod stall;
 mod worker;
 
-use std::sync::Mutex;
+pub use error::DispatchError;
+
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use rocjitsu_exec::code::CodeCache;
 use rocjitsu_exec::error::Fault;
 pub use rocjitsu_exec::jit;
-use rocjitsu_exec::memory::MemoryPort;
+use rocjitsu_exec::memory::{AddressSpace, MemoryPort};
 use rocjitsu_exec::record::Class;
 use rocjitsu_exec::run::Counts;
 use rocjitsu_isa::Target;
@@ -21,17 +25,28 @@ use rocjitsu_observe::{Begin, End, Observer};
 
 use crate::code_object::KernelDescriptor;
 use crate::memory::Memory;
+use crate::pool::Pool;
 
 /// Scratch bytes that a wave can have: WAVESIZE of TMPRING_SIZE (13 bits of 1 KiB on gfx9, more later).
-const MAX_WAVE_SCRATCH: u64 = 8_387_584;
+pub(crate) const MAX_WAVE_SCRATCH: u64 = 8_387_584;
+
+/// Waves of a dispatch from which on other threads are asked for help at once. With fewer the first thread
+/// looks how long they take.
+const RECRUIT_WAVES: u64 = 16;
 
 /// A simulated GPU: its memory and the code it has decoded.
-pub struct Device<'m> {
+pub struct Device {
     target: Target,
     backend: Backend,
     limits: Limits,
-    memory: &'m Memory,
+    memory: Arc<Memory>,
     code: CodeCache,
+    /// Generation of the memory for which decoded code was last compared with it.
+    code_checked: AtomicU64,
+    pool: Pool,
+    sync: stall::GlobalSync,
+    /// What workers of earlier dispatches left.
+    kits: Mutex<Vec<worker::Kit>>,
 }
 
 /// What the device can hold at one time. Decides how many workgroups may be under way when waves
@@ -75,16 +90,62 @@ pub struct Dispatch {
     pub queue: u64,
     /// Number of the dispatch in its queue.
     pub id: u64,
+    /// What a queue adds.
+    pub origin: Origin,
+}
+
+/// What a dispatch owes to the queue that it comes from. The default is a dispatch without a queue.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// User SGPRs as they stand in COMPUTE_USER_DATA (PM4). `None`: set up as the descriptor says.
+    pub user_data: Option<Vec<u32>>,
+    /// Id of the first workgroup in x, y, z (COMPUTE_START_X, Y, Z).
+    pub first_workgroup: [u32; 3],
+    /// The XCC that runs all workgroups. `None`: they are dealt to all XCCs one by one.
+    pub xcc: Option<u32>,
+    /// Memory of the queue for scratch. `None`: allocated for the dispatch.
+    pub scratch: Option<ScratchMemory>,
+    /// Number of the queue's doorbell, which waves can ask for.
+    pub doorbell: u32,
+}
+
+/// Memory that a queue has for the scratch of its waves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ScratchMemory {
+    /// GPU address.
+    pub base: u64,
+    /// Size in bytes.
+    pub bytes: u64,
 }
 
 /// How to run a dispatch.
-#[derive(Clone, Copy, Debug)]
-pub struct Options {
+#[derive(Clone, Copy)]
+pub struct Options<'a> {
     /// Worker threads, at least 1.
     pub threads: usize,
     /// Allocate all registers that the kernel declares when a wave starts, instead of those it
     /// touches (for comparison).
     pub eager_registers: bool,
+    /// Once this is set, the dispatch ends as soon as each wave that runs has had its turn.
+    pub stop: Option<&'a AtomicBool>,
+    /// Trust code that was decoded before, unless mappings have changed or [`Device::invalidate_code`] was
+    /// called: what the instruction caches do. Otherwise all of it is compared with memory first.
+    pub trust_code: bool,
+    /// Receives M0\[23:0\] of each `s_sendmsg` INTERRUPT, on the thread of the worker.
+    pub interrupt: Option<&'a (dyn Fn(u32) + Sync)>,
+}
+
+impl Default for Options<'_> {
+    /// One thread, registers allocated when they are touched, nobody stops it or hears interrupts.
+    fn default() -> Self {
+        Options {
+            threads: 1,
+            eager_registers: false,
+            stop: None,
+            trust_code: false,
+            interrupt: None,
+        }
+    }
 }
 
 /// What a dispatch did.
@@ -114,66 +175,11 @@ impl Statistics {
     }
 }
 
-/// Why a dispatch did not finish.
-#[derive(Debug, thiserror::Error)]
-pub enum DispatchError {
-    /// The dispatch asks for what the target cannot do.
-    #[error("kernel {kernel}: {what}")]
-    Invalid {
-        /// Kernel name.
-        kernel: String,
-        /// What is wrong.
-        what: String,
-    },
-    /// A wave was stopped.
-    #[error(
-        "kernel {kernel}, workgroup {workgroup:?}, wave {wave}, at {pc:#x} (entry + {offset:#x}) on {target}: {cause}{code}"
-    )]
-    Stopped {
-        /// Kernel name.
-        kernel: String,
-        /// Workgroup id.
-        workgroup: [u32; 3],
-        /// Wave in the workgroup.
-        wave: u32,
-        /// Address of the instruction.
-        pc: u64,
-        /// The same from the kernel's entry.
-        offset: i64,
-        /// Target.
-        target: Target,
-        /// What happened.
-        cause: rocjitsu_exec::error::Cause,
-        /// Disassembly around the instruction, one line each.
-        code: String,
-    },
-    /// All waves of a workgroup wait for something that cannot come.
-    #[error("kernel {kernel}, workgroup {workgroup:?}: {what}")]
-    Deadlock {
-        /// Kernel name.
-        kernel: String,
-        /// Workgroup id.
-        workgroup: [u32; 3],
-        /// Which waves wait where.
-        what: String,
-    },
-    /// No memory for scratch.
-    #[error("kernel {kernel}: scratch of {bytes} bytes for a workgroup: {cause}")]
-    Scratch {
-        /// Kernel name.
-        kernel: String,
-        /// Bytes wanted.
-        bytes: u64,
-        /// Why not.
-        cause: String,
-    },
-}
-
 /// What the workers of one dispatch share.
 struct Shared<'a> {
-    device: &'a Device<'a>,
+    device: &'a Device,
     dispatch: &'a Dispatch,
-    options: Options,
+    options: Options<'a>,
     /// Workgroups in x, y, z, partial ones included.
     groups: [u64; 3],
     /// Next workgroup to start, the first one of its cluster.
@@ -183,24 +189,42 @@ struct Shared<'a> {
     /// Most workgroups that may be under way.
     resident_limit: u64,
     failed: AtomicBool,
+    /// Lowest number of a workgroup that failed.
+    failed_at: AtomicU64,
     failure: Mutex<Option<DispatchError>>,
+    stall: stall::Stall,
     scratch: scratch::Scratch<'a>,
     finished: AtomicU64,
+    /// What the workers did, added up as they end.
+    done: Mutex<Statistics>,
     observer: &'a dyn Observer,
 }
 
-impl<'m> Device<'m> {
-    /// A device of `target` with `memory`, whose lanes are computed by `backend`; `jit` says what is compiled.
+impl Device {
+    /// A device of `target` with `memory`, whose lanes are computed by `backend`.
     ///
     /// # Errors
     /// The host lacks the back end.
     pub fn new(
         target: Target,
         backend: Backend,
+        limits: Limits,
+        memory: Arc<Memory>,
+    ) -> Result<Device, String> {
+        Device::compiling(target, backend, jit::Options::default(), limits, memory)
+    }
+
+    /// As [`Device::new`]; `jit` says what is compiled.
+    ///
+    /// # Errors
+    /// As [`Device::new`].
+    pub fn compiling(
+        target: Target,
+        backend: Backend,
         jit: jit::Options,
         limits: Limits,
-        memory: &'m Memory,
-    ) -> Result<Device<'m>, String> {
+        memory: Arc<Memory>,
+    ) -> Result<Device, String> {
         if !backend.is_supported() {
             return Err(format!(
                 "this host cannot run the lane back end `{backend}`"
@@ -212,17 +236,26 @@ impl<'m> Device<'m> {
             limits,
             memory,
             code: CodeCache::new(target, backend, jit),
+            code_checked: AtomicU64::new(0),
+            pool: Pool::default(),
+            sync: stall::GlobalSync::default(),
+            kits: Mutex::default(),
         })
     }
 
     /// The memory.
-    pub fn memory(&self) -> &'m Memory {
-        self.memory
+    pub fn memory(&self) -> &Arc<Memory> {
+        &self.memory
     }
 
     /// The target.
     pub fn target(&self) -> Target {
         self.target
+    }
+
+    /// What it can hold.
+    pub fn limits(&self) -> Limits {
+        self.limits
     }
 
     /// What was compiled since the device exists.
@@ -246,15 +279,18 @@ impl<'m> Device<'m> {
     pub fn dispatch(
         &self,
         dispatch: &Dispatch,
-        options: Options,
+        options: Options<'_>,
         observer: &dyn Observer,
     ) -> Result<Statistics, DispatchError> {
         self.check(dispatch)?;
         let _in_use = self.memory.in_use();
-        self.code.revalidate(&mut MemoryPort::new(self.memory));
+        let _running = self.sync.begin();
+        self.check_code(options.trust_code);
         let groups = groups_of(dispatch);
         let total = groups.iter().product::<u64>();
         let waves_per_group = launch::waves_of(dispatch.workgroup, dispatch.descriptor.wave_size);
+        let scratch = scratch::Scratch::new(&self.memory, dispatch, waves_per_group);
+        let room = scratch.room();
         let shared = Shared {
             device: self,
             dispatch,
@@ -262,62 +298,76 @@ impl<'m> Device<'m> {
             groups,
             next: AtomicU64::new(0),
             resident: AtomicU64::new(0),
-            resident_limit: self.resident_limit(dispatch, waves_per_group),
+            resident_limit: self.resident_limit(dispatch, waves_per_group).min(room),
             failed: AtomicBool::new(false),
+            failed_at: AtomicU64::new(u64::MAX),
             failure: Mutex::new(None),
-            scratch: scratch::Scratch::new(self.memory, dispatch, waves_per_group),
+            stall: stall::Stall::default(),
+            scratch,
             finished: AtomicU64::new(0),
+            done: Mutex::default(),
             observer,
         };
-        let threads = (options.threads.max(1) as u64).min((total / shared.cluster_size()).max(1));
+        let units = (total.min(room) / shared.cluster_size()).max(1);
+        let threads = (options.threads.max(1) as u64).min(units) as usize;
         observer.dispatch_begins(&Begin {
             kernel: &dispatch.name,
             workgroups: total,
             waves_per_workgroup: waves_per_group,
         });
         let start = Instant::now();
-        let mut statistics = Statistics {
-            workgroups: total,
-            ..Statistics::default()
-        };
-        let mut add = |part: worker::Part| {
-            for (sum, n) in statistics.instructions.iter_mut().zip(part.counts) {
-                *sum += n;
-            }
-            statistics.waves += part.waves;
-            statistics.peak_register_pages += part.peak_pages;
-        };
         if threads == 1 {
-            add(worker::run(&shared));
+            worker::run(&shared, None);
         } else {
-            std::thread::scope(|scope| {
-                let handles: Vec<_> = (0..threads)
-                    .map(|_| scope.spawn(|| worker::run(&shared)))
-                    .collect();
-                for handle in handles {
-                    match handle.join() {
-                        Ok(part) => add(part),
-                        Err(panic) => std::panic::resume_unwind(panic),
-                    }
+            self.pool.with_crew(&|| worker::run(&shared, None), |crew| {
+                let recruit = || crew.recruit(threads - 1);
+                if total.saturating_mul(u64::from(waves_per_group)) >= RECRUIT_WAVES {
+                    recruit();
+                    worker::run(&shared, None);
+                } else {
+                    worker::run(&shared, Some(&recruit));
                 }
             });
         }
+        let mut statistics = shared.done.into_inner().unwrap_or_else(|e| e.into_inner());
+        statistics.workgroups = total;
         statistics.seconds = start.elapsed().as_secs_f64();
-        match shared
+        let failure = shared
             .failure
             .into_inner()
-            .unwrap_or_else(|e| e.into_inner())
-        {
-            Some(error) => Err(error),
-            None => {
-                observer.dispatch_ends(&End {
-                    kernel: &dispatch.name,
-                    instructions: statistics.total(),
-                    waves: statistics.waves,
-                    seconds: statistics.seconds,
-                });
-                Ok(statistics)
-            }
+            .unwrap_or_else(|e| e.into_inner());
+        if let Some(error) = failure {
+            return Err(error);
+        }
+        let finished = shared.finished.into_inner();
+        if finished < total {
+            return Err(DispatchError::Stop {
+                kernel: dispatch.name.clone(),
+                finished,
+                workgroups: total,
+            });
+        }
+        observer.dispatch_ends(&End {
+            kernel: &dispatch.name,
+            instructions: statistics.total(),
+            waves: statistics.waves,
+            seconds: statistics.seconds,
+        });
+        Ok(statistics)
+    }
+
+    /// Makes sure that code changed since it was decoded is decoded again, as an invalidation of the
+    /// instruction caches does.
+    pub fn invalidate_code(&self) {
+        self.check_code(false);
+    }
+
+    /// Compares decoded code with memory, if it is not to be trusted or mappings have changed.
+    fn check_code(&self, trust: bool) {
+        let now = self.memory.generation();
+        if !trust || self.code_checked.load(Ordering::Acquire) != now {
+            self.code.revalidate(&mut MemoryPort::new(&*self.memory));
+            self.code_checked.store(now, Ordering::Release);
         }
     }
 
@@ -332,7 +382,10 @@ impl<'m> Device<'m> {
                 d.workgroup
             )));
         }
-        let items = d.workgroup.iter().map(|&n| u64::from(n)).product::<u64>();
+        let items = d
+            .workgroup
+            .iter()
+            .fold(1u64, |all, &n| all.saturating_mul(n.into()));
         if items > 1024 {
             return Err(invalid(format!(
                 "{items} work-items in a workgroup: at most 1024"
@@ -366,6 +419,15 @@ impl<'m> Device<'m> {
         let groups = groups_of(d);
         if groups
             .iter()
+            .try_fold(1u64, |all, &n| all.checked_mul(n))
+            .is_none_or(|all| all > 1 << 62)
+        {
+            return Err(invalid(format!(
+                "a grid of {groups:?} workgroups, more than anyone can run"
+            )));
+        }
+        if groups
+            .iter()
             .zip(d.cluster)
             .any(|(n, c)| n % u64::from(c) != 0)
         {
@@ -392,7 +454,10 @@ impl<'m> Device<'m> {
 
 /// Workgroups in x, y, z, partial ones included.
 fn groups_of(dispatch: &Dispatch) -> [u64; 3] {
-    std::array::from_fn(|i| u64::from(dispatch.grid[i]).div_ceil(u64::from(dispatch.workgroup[i])))
+    std::array::from_fn(|i| {
+        let end = u64::from(dispatch.grid[i]).div_ceil(u64::from(dispatch.workgroup[i]));
+        end.saturating_sub(u64::from(dispatch.origin.first_workgroup[i]))
+    })
 }
 
 impl Shared<'_> {
@@ -405,13 +470,29 @@ impl Shared<'_> {
             .product()
     }
 
-    /// Records the first failure and tells all workers to stop.
-    fn fail(&self, error: DispatchError) {
+    /// Whether the program asked for the dispatch to end before its work is done.
+    fn stopped_by_program(&self) -> bool {
+        self.options
+            .stop
+            .is_some_and(|stop| stop.load(Ordering::Relaxed))
+    }
+
+    /// Records the failure of a workgroup and tells all workers to stop. Of several failures that of the lowest
+    /// workgroup is kept.
+    fn fail(&self, workgroup: u64, error: DispatchError) {
         let mut slot = self.failure.lock().unwrap_or_else(|e| e.into_inner());
-        if slot.is_none() {
+        if slot.is_none() || workgroup < self.failed_at.load(Ordering::Relaxed) {
             *slot = Some(error);
+            self.failed_at.store(workgroup, Ordering::Relaxed);
         }
         self.failed.store(true, Ordering::Release);
+    }
+
+    /// Whether to leave a workgroup as it is, because it or an earlier one has failed.
+    fn abandons(&self, workgroup: u64) -> bool {
+        self.stopped_by_program()
+            || self.failed.load(Ordering::Acquire)
+                && self.failed_at.load(Ordering::Relaxed) <= workgroup
     }
 
     fn stopped(&self, fault: Fault, workgroup: [u32; 3], wave: u32) -> DispatchError {

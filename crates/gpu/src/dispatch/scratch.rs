@@ -3,7 +3,7 @@
 
 use std::sync::Mutex;
 
-use super::{Dispatch, DispatchError};
+use super::{Dispatch, DispatchError, ScratchMemory};
 use crate::memory::{Memory, Request};
 
 /// Regions of scratch.
@@ -16,13 +16,18 @@ pub struct Scratch<'a> {
     per_wave: u64,
     /// Bytes of one workgroup.
     per_group: u64,
+    /// Memory of the queue that regions are cut from.
+    of_queue: Option<ScratchMemory>,
     regions: Mutex<Regions>,
 }
 
 #[derive(Default)]
 struct Regions {
     free: Vec<u64>,
+    /// Allocated ones.
     all: Vec<u64>,
+    /// How many were cut from the queue's memory.
+    cut: u64,
 }
 
 impl<'a> Scratch<'a> {
@@ -36,6 +41,7 @@ impl<'a> Scratch<'a> {
             per_item,
             per_wave,
             per_group: per_wave * u64::from(waves_per_group),
+            of_queue: dispatch.origin.scratch,
             regions: Mutex::default(),
         }
     }
@@ -50,6 +56,14 @@ impl<'a> Scratch<'a> {
         self.per_wave
     }
 
+    /// How many workgroups can be under way at once.
+    pub fn room(&self) -> u64 {
+        match self.of_queue {
+            Some(memory) if self.per_group > 0 => memory.bytes / self.per_group,
+            _ => u64::MAX,
+        }
+    }
+
     /// A region for the waves of a workgroup, or 0 if the kernel has no scratch.
     pub fn take(&self) -> Result<u64, DispatchError> {
         if self.per_group == 0 {
@@ -58,6 +72,20 @@ impl<'a> Scratch<'a> {
         let mut regions = self.regions.lock().unwrap_or_else(|e| e.into_inner());
         if let Some(region) = regions.free.pop() {
             return Ok(region);
+        }
+        if let Some(memory) = self.of_queue {
+            if regions.cut >= self.room() {
+                return Err(DispatchError::Scratch {
+                    kernel: self.kernel.to_owned(),
+                    bytes: self.per_group,
+                    cause: format!(
+                        "the queue has {} bytes at {:#x}, which {} workgroups take",
+                        memory.bytes, memory.base, regions.cut
+                    ),
+                });
+            }
+            regions.cut += 1;
+            return Ok(memory.base.wrapping_add((regions.cut - 1) * self.per_group));
         }
         let region = self
             .memory

@@ -1,19 +1,33 @@
-//! The GPU's virtual memory: allocations with their own storage, found by address.
-//! Unmapped guard gaps lie between allocations, so that an access past the end faults.
+//! The GPU's virtual memory: an address map over storage that lives as long as anyone holds it. A driver maps and
+//! unmaps storage; [`Memory::allocate`] is a thin allocator on top, with unmapped guard gaps between allocations.
 
+pub mod arena;
+pub mod fd;
+mod map;
+mod pin;
+mod share;
 mod storage;
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock as StdRwLock};
 
+pub use arena::Arena;
+use map::{Map, Mapping};
+use pin::Need;
+pub use pin::{AccessFault, Pinned};
 use rocjitsu_exec::memory::{AddressSpace, Extent, FaultKind};
-pub use storage::{Backing, PAGE, Storage};
+pub use share::shared_range;
+pub use storage::{PAGE, Storage};
+
+use crate::lock::{Mutex, Rank, RwLock};
 
 /// First address that is handed out by default. Above 4 GiB, so that a truncated pointer faults.
 const BASE: u64 = 0x7f00_0000_0000;
 /// End of the GPU's virtual addresses (exclusive), the `gpuvm` aperture of GFX9 to GFX12.
 const LIMIT: u64 = 0x7fff_ffff_f000;
+/// Addresses for the engine's own allocations in a program's memory: 48 bits, as buffer descriptors hold, and above
+/// what a program on x86-64 can map.
+const OWN: std::ops::Range<u64> = 0x8000_0000_0000..0xffff_ffff_f000;
 /// Bytes left unmapped after each allocation.
 const GUARD: u64 = 64 * 1024;
 
@@ -40,8 +54,6 @@ pub struct Request {
     pub address: Option<u64>,
     /// What the GPU may do with it.
     pub access: Access,
-    /// Where the bytes come from.
-    pub backing: Backing,
     /// What the allocation is for; appears in error texts.
     pub label: String,
 }
@@ -54,7 +66,6 @@ impl Request {
             align: PAGE,
             address: None,
             access: Access::ReadWrite,
-            backing: Backing::Anonymous,
             label: label.into(),
         }
     }
@@ -78,7 +89,7 @@ pub enum MemoryError {
     #[error("alignment {0} of an allocation is not a power of two")]
     Alignment(u64),
     #[error(
-        "address {address:#x} for {label} is not a multiple of the page size {PAGE}, or {bytes} bytes there leave the address space"
+        "address {address:#x} for {label} is not a multiple of the page size {PAGE}, or {bytes} bytes there are no whole pages or leave the address space"
     )]
     Address {
         label: String,
@@ -94,9 +105,18 @@ pub enum MemoryError {
     },
     #[error("no room for {bytes} bytes ({label}) in the GPU's virtual addresses")]
     NoAddress { label: String, bytes: u64 },
+    #[error(
+        "{label}: {bytes} bytes at {offset:#x} are no whole pages inside storage of {size} bytes"
+    )]
+    Storage {
+        label: String,
+        offset: u64,
+        bytes: u64,
+        size: u64,
+    },
     #[error("no allocation starts at {0:#x}")]
     NotAllocated(u64),
-    #[error("{bytes} bytes at {address:#x} are not inside one allocation: {near}")]
+    #[error("{bytes} bytes at {address:#x} are not all mapped: {near}")]
     OutOfRange {
         address: u64,
         bytes: u64,
@@ -110,90 +130,90 @@ pub enum MemoryError {
     },
 }
 
-#[derive(Debug)]
-struct Allocation {
-    storage: Storage,
-    access: Access,
-    label: String,
+/// Brings in what an address map does not hold yet: the program's own memory, when the GPU may touch all of it.
+pub trait Pager: Send + Sync + std::fmt::Debug {
+    /// Maps what belongs at `address` into `memory`. `false` if nothing does. No lock of `memory` is held.
+    fn page_in(&self, memory: &Memory, address: u64) -> bool;
 }
 
-impl Allocation {
-    fn describe(&self, start: u64) -> String {
-        let access = match self.access {
-            Access::None => ", not accessible",
-            Access::Read => ", read-only",
-            Access::ReadWrite => "",
-        };
-        let end = start + self.storage.bytes();
-        format!("{} [{start:#x}, {end:#x}){access}", self.label)
-    }
-}
+type PagerSlot = StdRwLock<Option<Arc<dyn Pager>>>;
 
-#[derive(Debug, Default)]
-struct Map {
-    allocations: BTreeMap<u64, Allocation>,
-    used: u64,
-    next: u64,
-}
-
-impl Map {
-    /// The allocation that contains `address`, with its start.
-    fn containing(&self, address: u64) -> Option<(u64, &Allocation)> {
-        let (&start, allocation) = self.allocations.range(..=address).next_back()?;
-        (address - start < allocation.storage.bytes()).then_some((start, allocation))
-    }
-
-    /// The first allocation that has a byte in `[start, start + bytes)` or in the guards around.
-    fn conflict(&self, start: u64, bytes: u64, guard: u64) -> Option<(u64, &Allocation)> {
-        let end = start.saturating_add(bytes).saturating_add(guard);
-        let (&at, allocation) = self.allocations.range(..end).next_back()?;
-        (at + allocation.storage.bytes() + guard > start).then_some((at, allocation))
-    }
-}
-
-/// The memory of one simulated GPU. Thread-safe; waves read it through [`AddressSpace`].
+/// The virtual addresses of one GPU for one program. Thread-safe; waves read it through [`AddressSpace`].
 #[derive(Debug)]
 pub struct Memory {
     capacity: u64,
     map: RwLock<Map>,
     generation: AtomicU64,
     users: Mutex<Users>,
+    pager: PagerSlot,
+    /// Where [`Memory::allocate`] places.
+    own: std::ops::Range<u64>,
 }
 
 /// Who runs now, and the freed storage that waits for them to end.
 #[derive(Debug, Default)]
 struct Users {
     count: usize,
-    retired: Vec<Storage>,
+    retired: Vec<Arc<Storage>>,
 }
 
-/// While this lives, storage that is freed stays mapped on the host: whoever executes waves holds
-/// one, so that an extent looked up just before a `free` never points at nothing.
+/// While this lives, storage that is unmapped stays mapped on the host: whoever executes waves holds
+/// one, so that an extent looked up just before an `unmap` never points at nothing.
 #[derive(Debug)]
 pub struct InUse<'a>(&'a Memory);
 
 impl Drop for InUse<'_> {
     fn drop(&mut self) {
-        let mut users = self.0.users.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut users = self.0.users.lock();
         users.count -= 1;
-        if users.count == 0 {
-            users.retired.clear();
-        }
+        let retired = match users.count {
+            0 => std::mem::take(&mut users.retired),
+            _ => Vec::new(),
+        };
+        // The storage goes away after the lock.
+        drop(users);
+        drop(retired);
     }
 }
 
 impl Memory {
-    /// A memory of `capacity` bytes, all free. Nothing is committed on the host.
+    /// A memory of which [`Memory::allocate`] gives out `capacity` bytes, all free. Nothing is committed on the host.
     pub fn new(capacity: u64) -> Self {
+        let map = Map {
+            next: BASE,
+            ..Map::default()
+        };
         Memory {
             capacity,
-            map: RwLock::new(Map {
-                next: BASE,
-                ..Map::default()
-            }),
+            map: RwLock::new(Rank::MAP, map),
             generation: AtomicU64::new(1),
-            users: Mutex::default(),
+            users: Mutex::new(Rank::USERS, Users::default()),
+            pager: PagerSlot::default(),
+            own: BASE..LIMIT,
         }
+    }
+
+    /// A memory whose addresses belong to a program. [`Memory::allocate`] places what the engine itself needs (scratch)
+    /// above all that a program can have.
+    pub fn for_program() -> Self {
+        let mut memory = Memory::new(LIMIT);
+        memory.own = OWN;
+        memory.map.write().next = OWN.start;
+        memory
+    }
+
+    /// Has `pager` asked from now on about addresses where nothing is mapped.
+    pub fn set_pager(&self, pager: Arc<dyn Pager>) {
+        *self.pager.write().unwrap_or_else(PoisonError::into_inner) = Some(pager);
+    }
+
+    fn page_in(&self, address: u64) -> bool {
+        let pager = self
+            .pager
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        pager.is_some_and(|pager| pager.page_in(self, address))
     }
 
     /// Size in bytes.
@@ -201,25 +221,162 @@ impl Memory {
         self.capacity
     }
 
-    /// Bytes that are allocated, in whole pages.
+    /// Bytes that [`Memory::allocate`] gave out, in whole pages.
     pub fn used(&self) -> u64 {
-        self.map.read().unwrap_or_else(PoisonError::into_inner).used
+        self.map.read().used
     }
 
     /// Declares that waves run on this memory; see [`InUse`].
     pub fn in_use(&self) -> InUse<'_> {
-        self.users
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .count += 1;
+        self.users.lock().count += 1;
         InUse(self)
+    }
+
+    /// Maps `bytes` of `storage`, from `offset`, at `address`. All three are multiples of [`PAGE`]. The memory holds
+    /// the storage until it is unmapped.
+    ///
+    /// # Errors
+    /// [`MemoryError::Empty`], [`MemoryError::Address`], [`MemoryError::Overlap`] with what is mapped, and
+    /// [`MemoryError::Storage`] if the storage is smaller.
+    pub fn map(
+        &self,
+        address: u64,
+        storage: Arc<Storage>,
+        offset: u64,
+        bytes: u64,
+        access: Access,
+        label: &str,
+    ) -> Result<(), MemoryError> {
+        let label = || label.to_owned();
+        let end = self.range(address, bytes, label)?;
+        check(&storage, offset, bytes, label)?;
+        let mut map = self.map.write();
+        if let Some((at, other)) = map.conflict(address, bytes, 0) {
+            let other = other.describe(at);
+            return Err(MemoryError::Overlap {
+                label: label(),
+                address,
+                bytes,
+                other,
+            });
+        }
+        let run = Mapping {
+            end,
+            storage,
+            offset,
+            access,
+            label: label().into(),
+        };
+        map.runs.insert(address, run);
+        Ok(())
+    }
+
+    /// Maps those pages of a range where nothing is mapped yet, as [`Memory::map`] does.
+    ///
+    /// # Errors
+    /// As [`Memory::map`], but there is no overlap.
+    pub fn map_gaps(
+        &self,
+        address: u64,
+        storage: &Arc<Storage>,
+        offset: u64,
+        bytes: u64,
+        access: Access,
+        label: &str,
+    ) -> Result<(), MemoryError> {
+        let label = || label.to_owned();
+        let end = self.range(address, bytes, label)?;
+        check(storage, offset, bytes, label)?;
+        let label: Arc<str> = label().into();
+        let mut map = self.map.write();
+        let mut at = address;
+        while at < end {
+            if let Some((_, run)) = map.containing(at) {
+                at = run.end;
+                continue;
+            }
+            let next = map
+                .runs
+                .range(at..end)
+                .next()
+                .map_or(end, |(&start, _)| start);
+            let run = Mapping {
+                end: next,
+                storage: storage.clone(),
+                offset: offset + (at - address),
+                access,
+                label: label.clone(),
+            };
+            map.runs.insert(at, run);
+            at = next;
+        }
+        Ok(())
+    }
+
+    /// Unmaps what the program lent in `bytes` bytes at `address`, and leaves the rest. Returns how many bytes that were.
+    ///
+    /// # Errors
+    /// [`MemoryError::Empty`] and [`MemoryError::Address`].
+    pub fn unmap_borrowed(&self, address: u64, bytes: u64) -> Result<u64, MemoryError> {
+        self.unmap_if(address, bytes, Storage::is_borrowed)
+    }
+
+    /// Unmaps whatever lies in `bytes` bytes at `address`, splitting what is only partly inside. An access
+    /// there is a fault from now on. Returns how many bytes were mapped.
+    ///
+    /// # Errors
+    /// [`MemoryError::Empty`] and [`MemoryError::Address`].
+    pub fn unmap(&self, address: u64, bytes: u64) -> Result<u64, MemoryError> {
+        self.unmap_if(address, bytes, |_| true)
+    }
+
+    fn unmap_if(
+        &self,
+        address: u64,
+        bytes: u64,
+        which: impl Fn(&Storage) -> bool,
+    ) -> Result<u64, MemoryError> {
+        let end = self.range(address, bytes, || "unmap".to_owned())?;
+        let mut map = self.map.write();
+        let removed = map.remove(address, end, which);
+        let bytes = removed.iter().map(|(start, run)| run.end - start).sum();
+        if !removed.is_empty() {
+            self.generation.fetch_add(1, Ordering::Release);
+        }
+        drop(map);
+        let mut users = self.users.lock();
+        if users.count > 0 {
+            users
+                .retired
+                .extend(removed.into_iter().map(|(_, run)| run.storage));
+        }
+        Ok(bytes)
+    }
+
+    /// Changes what the GPU may do with whatever is mapped in `bytes` bytes at `address`.
+    ///
+    /// # Errors
+    /// [`MemoryError::Empty`] and [`MemoryError::Address`].
+    pub fn protect(&self, address: u64, bytes: u64, access: Access) -> Result<(), MemoryError> {
+        let end = self.range(address, bytes, || "protect".to_owned())?;
+        let mut map = self.map.write();
+        map.protect(address, end, access);
+        self.generation.fetch_add(1, Ordering::Release);
+        Ok(())
+    }
+
+    /// Whether anything is mapped in `bytes` bytes at `address`; what, in words.
+    pub fn mapped(&self, address: u64, bytes: u64) -> Option<String> {
+        let map = self.map.read();
+        let (at, run) = map.conflict(address, bytes, 0)?;
+        Some(run.describe(at))
     }
 
     /// Allocates zeroed memory and returns its address.
     ///
     /// # Errors
     ///
-    /// Every variant of [`MemoryError`] but `NotAllocated` and `OutOfRange`.
+    /// Every variant of [`MemoryError`] but `NotAllocated`, `Storage` and `OutOfRange`.
     pub fn allocate(&self, request: &Request) -> Result<u64, MemoryError> {
         let label = || request.label.clone();
         if request.bytes == 0 {
@@ -228,7 +385,7 @@ impl Memory {
         if !request.align.is_power_of_two() {
             return Err(MemoryError::Alignment(request.align));
         }
-        let mut map = self.map.write().unwrap_or_else(PoisonError::into_inner);
+        let mut map = self.map.write();
         let free = self.capacity - map.used;
         let bytes = request
             .bytes
@@ -242,14 +399,7 @@ impl Memory {
             })?;
         let address = match request.address {
             Some(address) => {
-                let end = address.checked_add(bytes).filter(|&end| end <= LIMIT);
-                if address % PAGE != 0 || end.is_none() {
-                    return Err(MemoryError::Address {
-                        label: label(),
-                        address,
-                        bytes,
-                    });
-                }
+                self.range(address, bytes, label)?;
                 if let Some((at, other)) = map.conflict(address, bytes, 0) {
                     let other = other.describe(at);
                     return Err(MemoryError::Overlap {
@@ -263,21 +413,93 @@ impl Memory {
             }
             None => self.place(&mut map, bytes, request)?,
         };
-        let storage = Storage::new(bytes, request.backing).map_err(|source| MemoryError::Host {
+        let storage = Storage::anonymous(bytes).map_err(|source| MemoryError::Host {
             label: label(),
             bytes,
             source,
         })?;
+        let run = Mapping {
+            end: address + bytes,
+            storage,
+            offset: 0,
+            access: request.access,
+            label: label().into(),
+        };
         map.used += bytes;
-        map.allocations.insert(
-            address,
-            Allocation {
-                storage,
-                access: request.access,
-                label: label(),
-            },
-        );
+        map.placed.insert(address, bytes);
+        map.runs.insert(address, run);
         Ok(address)
+    }
+
+    /// Gives an allocation back. Its addresses fault from now on.
+    ///
+    /// # Errors
+    ///
+    /// [`MemoryError::NotAllocated`] unless an allocation starts at `address`.
+    pub fn free(&self, address: u64) -> Result<(), MemoryError> {
+        let mut map = self.map.write();
+        let bytes = map
+            .placed
+            .remove(&address)
+            .ok_or(MemoryError::NotAllocated(address))?;
+        map.used -= bytes;
+        drop(map);
+        self.unmap(address, bytes)?;
+        Ok(())
+    }
+
+    /// Changes what the GPU may do with the allocation that starts at `address`.
+    ///
+    /// # Errors
+    ///
+    /// [`MemoryError::NotAllocated`] unless an allocation starts at `address`.
+    pub fn set_access(&self, address: u64, access: Access) -> Result<(), MemoryError> {
+        let placed = self.map.read().placed.get(&address).copied();
+        let bytes = placed.ok_or(MemoryError::NotAllocated(address))?;
+        self.protect(address, bytes, access)
+    }
+
+    /// Copies bytes out, whatever the GPU may do with them.
+    ///
+    /// # Errors
+    ///
+    /// [`MemoryError::OutOfRange`] if a byte is not mapped.
+    pub fn read(&self, address: u64, to: &mut [u8]) -> Result<(), MemoryError> {
+        self.copy_out_for(address, to, Need::ReadAny)
+            .map_err(out_of_range)
+    }
+
+    /// Copies bytes in, whatever the GPU may do with them.
+    ///
+    /// # Errors
+    ///
+    /// [`MemoryError::OutOfRange`] if a byte is not mapped.
+    pub fn write(&self, address: u64, from: &[u8]) -> Result<(), MemoryError> {
+        self.copy_in_for(address, from, Need::WriteAny)
+            .map_err(out_of_range)
+    }
+
+    /// The end of a range of whole pages inside the GPU's addresses.
+    fn range(
+        &self,
+        address: u64,
+        bytes: u64,
+        label: impl Fn() -> String,
+    ) -> Result<u64, MemoryError> {
+        if bytes == 0 {
+            return Err(MemoryError::Empty(label()));
+        }
+        let end = address
+            .checked_add(bytes)
+            .filter(|&end| end <= self.own.end);
+        match end {
+            Some(end) if address.is_multiple_of(PAGE) && bytes.is_multiple_of(PAGE) => Ok(end),
+            _ => Err(MemoryError::Address {
+                label: label(),
+                address,
+                bytes,
+            }),
+        }
     }
 
     /// An address after everything placed before; once the top is reached, the first gap.
@@ -285,7 +507,7 @@ impl Memory {
         let align = request.align.max(PAGE);
         let fits = |start: u64| {
             let start = start.checked_next_multiple_of(align)?;
-            (start.checked_add(bytes)? <= LIMIT).then_some(start)
+            (start.checked_add(bytes)? <= self.own.end).then_some(start)
         };
         let mut candidate = map.next;
         let mut wrapped = false;
@@ -296,11 +518,11 @@ impl Memory {
                         map.next = start + bytes + GUARD;
                         return Ok(start);
                     }
-                    Some((at, other)) => candidate = at + other.storage.bytes() + GUARD,
+                    Some((_, other)) => candidate = other.end + GUARD,
                 },
                 None if !wrapped => {
                     wrapped = true;
-                    candidate = BASE;
+                    candidate = self.own.start;
                 }
                 None => {
                     return Err(MemoryError::NoAddress {
@@ -312,159 +534,68 @@ impl Memory {
         }
     }
 
-    /// Gives an allocation back. Its addresses fault from now on.
-    ///
-    /// # Errors
-    ///
-    /// [`MemoryError::NotAllocated`] unless an allocation starts at `address`.
-    pub fn free(&self, address: u64) -> Result<(), MemoryError> {
-        let mut map = self.map.write().unwrap_or_else(PoisonError::into_inner);
-        let allocation = map
-            .allocations
-            .remove(&address)
-            .ok_or(MemoryError::NotAllocated(address))?;
-        map.used -= allocation.storage.bytes();
-        self.generation.fetch_add(1, Ordering::Release);
-        drop(map);
-        let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
-        if users.count > 0 {
-            users.retired.push(allocation.storage);
-        }
-        Ok(())
-    }
-
-    /// Changes what the GPU may do with the allocation that starts at `address`.
-    ///
-    /// # Errors
-    ///
-    /// [`MemoryError::NotAllocated`] unless an allocation starts at `address`.
-    pub fn set_access(&self, address: u64, access: Access) -> Result<(), MemoryError> {
-        let mut map = self.map.write().unwrap_or_else(PoisonError::into_inner);
-        let allocation = map
-            .allocations
-            .get_mut(&address)
-            .ok_or(MemoryError::NotAllocated(address))?;
-        allocation.access = access;
-        self.generation.fetch_add(1, Ordering::Release);
-        Ok(())
-    }
-
-    /// Copies bytes out of one allocation, whatever the GPU may do with it.
-    ///
-    /// # Errors
-    ///
-    /// [`MemoryError::OutOfRange`] if the range is not inside one allocation.
-    pub fn read(&self, address: u64, to: &mut [u8]) -> Result<(), MemoryError> {
-        let map = self.map.read().unwrap_or_else(PoisonError::into_inner);
-        match map.containing(address) {
-            Some((start, allocation)) if allocation.storage.read(address - start, to) => Ok(()),
-            _ => Err(out_of_range(&map, address, to.len())),
-        }
-    }
-
-    /// Copies bytes into one allocation, whatever the GPU may do with it.
-    ///
-    /// # Errors
-    ///
-    /// [`MemoryError::OutOfRange`] if the range is not inside one allocation.
-    pub fn write(&self, address: u64, from: &[u8]) -> Result<(), MemoryError> {
-        let map = self.map.read().unwrap_or_else(PoisonError::into_inner);
-        match map.containing(address) {
-            Some((start, allocation)) if allocation.storage.write(address - start, from) => Ok(()),
-            _ => Err(out_of_range(&map, address, from.len())),
-        }
-    }
-
     /// Where `address` lies, in words: the allocation that holds it, or the nearest ones below
     /// and above with the distance in bytes.
     pub fn describe(&self, address: u64) -> String {
-        describe(
-            &self.map.read().unwrap_or_else(PoisonError::into_inner),
-            address,
-        )
+        self.map.read().describe(address)
     }
 }
 
-fn out_of_range(map: &Map, address: u64, bytes: usize) -> MemoryError {
+/// That a part of storage is whole pages inside it.
+fn check(
+    storage: &Storage,
+    offset: u64,
+    bytes: u64,
+    label: impl Fn() -> String,
+) -> Result<(), MemoryError> {
+    let inside = offset
+        .checked_add(bytes)
+        .is_some_and(|end| end <= storage.bytes());
+    if offset.is_multiple_of(PAGE) && inside {
+        return Ok(());
+    }
+    Err(MemoryError::Storage {
+        label: label(),
+        offset,
+        bytes,
+        size: storage.bytes(),
+    })
+}
+
+fn out_of_range(fault: AccessFault) -> MemoryError {
     MemoryError::OutOfRange {
-        address,
-        bytes: bytes as u64,
-        near: describe(map, address),
+        address: fault.start,
+        bytes: fault.bytes,
+        near: fault.near,
     }
 }
 
-fn describe(map: &Map, address: u64) -> String {
-    if let Some((start, allocation)) = map.containing(address) {
-        return format!(
-            "{:#x} bytes into {}",
-            address - start,
-            allocation.describe(start)
-        );
-    }
-    let below = map
-        .allocations
-        .range(..=address)
-        .next_back()
-        .map(|(&start, a)| {
-            let past = address - (start + a.storage.bytes());
-            format!("{past:#x} bytes past the end of {}", a.describe(start))
-        });
-    let above = address
-        .checked_add(1)
-        .and_then(|next| map.allocations.range(next..).next())
-        .map(|(&start, a)| format!("{:#x} bytes before {}", start - address, a.describe(start)));
-    match (below, above) {
-        (Some(below), Some(above)) => format!("{below}, {above}"),
-        (Some(one), None) | (None, Some(one)) => one,
-        (None, None) => "nothing is allocated".to_owned(),
-    }
-}
-
-fn extent(start: u64, allocation: &Allocation) -> Extent {
-    Extent {
-        start,
-        end: start + allocation.storage.bytes(),
-        host: allocation.storage.base(),
-        writable: allocation.access == Access::ReadWrite,
-    }
-}
-
-// SAFETY: an extent is the whole of one allocation's storage, which stays mapped and at its place
-// until `free`; `free` and every change of access advance the generation before they return, and
-// storage freed while waves run is kept until the last `InUse` ends.
+// SAFETY: an extent is a run of the map, whose storage stays mapped and at its place until `unmap`; `unmap` and
+// every change of access advance the generation before they return, and storage unmapped while waves run is kept
+// until the last `InUse` ends. Lent memory of the program is unmapped here before it goes, by the contract of
+// `Storage::borrowed`.
 unsafe impl AddressSpace for Memory {
     fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }
 
     fn find(&self, address: u64) -> Result<Extent, FaultKind> {
-        let map = self.map.read().unwrap_or_else(PoisonError::into_inner);
-        match map.containing(address) {
-            None => Err(FaultKind::Unmapped),
-            Some((_, allocation)) if allocation.access == Access::None => {
-                Err(FaultKind::NotAccessible)
+        loop {
+            match self.map.read().containing(address) {
+                Some((_, run)) if run.access == Access::None => {
+                    return Err(FaultKind::NotAccessible);
+                }
+                Some((start, run)) => return Ok(run.extent(start)),
+                None => {}
             }
-            Some((start, allocation)) => Ok(extent(start, allocation)),
+            if !self.page_in(address) {
+                return Err(FaultKind::Unmapped);
+            }
         }
     }
 
     fn extent_near(&self, address: u64) -> Option<Extent> {
-        let map = self.map.read().unwrap_or_else(PoisonError::into_inner);
-        let below = map.allocations.range(..=address).next_back();
-        let above = map.allocations.range(address..).next();
-        let nearest = match (below, above) {
-            (Some(below), Some(above)) => {
-                let past = address.saturating_sub(below.0 + below.1.storage.bytes());
-                if past <= above.0 - address {
-                    below
-                } else {
-                    above
-                }
-            }
-            (one, None) => one?,
-            (None, one) => one?,
-        };
-        Some(extent(*nearest.0, nearest.1))
+        self.map.read().near(address)
     }
 }
 

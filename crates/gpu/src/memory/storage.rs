@@ -1,30 +1,46 @@
-//! Host memory behind one allocation: whole pages from `mmap`, committed by the kernel on first
-//! touch, so that a large allocation costs nothing until it is used.
+//! Host memory behind GPU addresses: whole pages that the kernel commits on first touch, so that a large
+//! allocation costs nothing until it is used. Where the bytes live is the storage's [`Origin`].
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use rustix::fs::FallocateFlags;
+use rustix::mm::{MapFlags, ProtFlags};
+
+use super::arena::Arena;
+use super::fd::HostFd;
 
 /// Size of a page of the simulated GPU, and the unit that storage is rounded to, in bytes.
 pub const PAGE: u64 = 4096;
 
-/// Where the bytes of an allocation come from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Backing {
+/// Where the bytes of a [`Storage`] live.
+#[derive(Debug)]
+enum Origin {
     /// Memory private to this process.
-    #[default]
     Anonymous,
-    /// A memfd of exactly the allocation's size, sealed against shrinking and growing, which
-    /// other mappings of the same bytes can be made from.
-    Memfd,
+    /// A range of an arena; its pages are given back when the storage is dropped.
+    Arena { arena: Arc<Arena>, offset: u64 },
+    /// A range of a memfd that another process, or another driver of this one, made. The descriptor is held
+    /// until the end: it is what keeps the range alive.
+    Imported { fd: HostFd, offset: u64 },
+    /// Pages of the program itself, which it may unmap at any time.
+    Borrowed,
 }
 
-/// A mapping of whole pages that is unmapped when dropped.
+/// A run of host pages with one life: mapped once by us, at an address of our choice, until dropped.
+/// Shared by everything that maps it for a GPU.
 #[derive(Debug)]
 pub struct Storage {
     base: NonNull<u8>,
     bytes: usize,
-    fd: Option<OwnedFd>,
+    /// Bytes that are mapped before `base` and belong to the storage: the arena's header page.
+    head: usize,
+    /// Whether a descriptor that names the range was made: other processes may have it.
+    shared: AtomicBool,
+    origin: Origin,
 }
 
 // SAFETY: the mapping belongs to the value and is not tied to a thread; all access to its bytes
@@ -34,36 +50,76 @@ unsafe impl Send for Storage {}
 unsafe impl Sync for Storage {}
 
 impl Storage {
-    /// Maps `bytes` zero bytes; `bytes` must be a positive multiple of [`PAGE`].
-    pub fn new(bytes: u64, backing: Backing) -> io::Result<Self> {
-        let bytes = usize::try_from(bytes).map_err(|_| io::ErrorKind::OutOfMemory)?;
-        let fd = match backing {
-            Backing::Anonymous => None,
-            Backing::Memfd => Some(sealed_memfd(bytes)?),
-        };
-        let (flags, raw) = match &fd {
-            None => (
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
-                -1,
-            ),
-            Some(fd) => (libc::MAP_SHARED | libc::MAP_NORESERVE, fd.as_raw_fd()),
-        };
+    /// Maps `bytes` zero bytes that only this process sees.
+    ///
+    /// # Errors
+    /// The host refuses, or `bytes` is no positive multiple of [`PAGE`].
+    pub fn anonymous(bytes: u64) -> io::Result<Arc<Storage>> {
+        let bytes = whole_pages(bytes)?;
         // SAFETY: a fresh mapping at an address of the kernel's choice touches no existing memory.
         let base = unsafe {
-            libc::mmap(
+            rustix::mm::mmap_anonymous(
                 std::ptr::null_mut(),
                 bytes,
-                libc::PROT_READ | libc::PROT_WRITE,
-                flags,
-                raw,
-                0,
-            )
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::PRIVATE | MapFlags::NORESERVE,
+            )?
         };
-        if base == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
+        Self::new(base.cast(), bytes, 0, Origin::Anonymous)
+    }
+
+    /// Maps `bytes` at `offset` of a memfd that holds them already, and keeps the descriptor.
+    ///
+    /// # Errors
+    /// The host refuses, `bytes` or `offset` is no multiple of [`PAGE`], or `bytes` is zero.
+    pub fn import(fd: HostFd, offset: u64, bytes: u64) -> io::Result<Arc<Storage>> {
+        let bytes = whole_pages(bytes)?;
+        let base = map_shared(fd.as_fd(), offset, bytes, None)?;
+        Self::new(base, bytes, 0, Origin::Imported { fd, offset })
+    }
+
+    /// Names `bytes` of this process's own memory at `base`, without owning them.
+    ///
+    /// # Errors
+    /// `base` or `bytes` is no positive multiple of [`PAGE`].
+    ///
+    /// # Safety
+    /// Whoever maps the storage unmaps it from every [`Memory`](super::Memory) before the pages go away, and the
+    /// pages may be read, and if mapped for writing be written, at any time until then.
+    pub unsafe fn borrowed(base: u64, bytes: u64) -> io::Result<Arc<Storage>> {
+        if !base.is_multiple_of(PAGE) || base.checked_add(bytes).is_none() {
+            return Err(io::ErrorKind::InvalidInput.into());
         }
-        let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Storage { base, bytes, fd })
+        Self::new(base as *mut u8, whole_pages(bytes)?, 0, Origin::Borrowed)
+    }
+
+    /// Maps a range of an arena and the header page before `offset`; the latter at host address `at`, which is reserved.
+    pub(super) fn in_arena(
+        arena: Arc<Arena>,
+        offset: u64,
+        bytes: u64,
+        at: Option<u64>,
+    ) -> io::Result<Arc<Storage>> {
+        let bytes = whole_pages(bytes)?;
+        let head = PAGE as usize;
+        let start = map_shared(arena.fd(), offset - PAGE, bytes + head, at)?;
+        Self::new(
+            start.wrapping_add(head),
+            bytes,
+            head,
+            Origin::Arena { arena, offset },
+        )
+    }
+
+    fn new(base: *mut u8, bytes: usize, head: usize, origin: Origin) -> io::Result<Arc<Storage>> {
+        let base = NonNull::new(base).ok_or(io::ErrorKind::InvalidInput)?;
+        Ok(Arc::new(Storage {
+            base,
+            bytes,
+            head,
+            shared: AtomicBool::new(false),
+            origin,
+        }))
     }
 
     /// Host address of the first byte.
@@ -71,14 +127,50 @@ impl Storage {
         self.base.as_ptr()
     }
 
-    /// Size in bytes.
+    /// Size in bytes, whole pages.
     pub fn bytes(&self) -> u64 {
         self.bytes as u64
     }
 
-    /// The memfd behind the bytes, if there is one.
-    pub fn fd(&self) -> Option<&OwnedFd> {
-        self.fd.as_ref()
+    /// The file behind the bytes and their offset in it, unless they are anonymous or borrowed.
+    pub fn file(&self) -> Option<(BorrowedFd<'_>, u64)> {
+        match &self.origin {
+            Origin::Arena { arena, offset } => Some((arena.fd(), *offset)),
+            Origin::Imported { fd, offset } => Some((fd.as_fd(), *offset)),
+            Origin::Anonymous | Origin::Borrowed => None,
+        }
+    }
+
+    /// The arena that the bytes are a range of.
+    pub fn arena(&self) -> Option<&Arc<Arena>> {
+        match &self.origin {
+            Origin::Arena { arena, .. } => Some(arena),
+            _ => None,
+        }
+    }
+
+    /// Whether the pages are the program's own.
+    pub fn is_borrowed(&self) -> bool {
+        matches!(self.origin, Origin::Borrowed)
+    }
+
+    /// Writes `header` at the start of the page before the data of an arena range, where other processes that
+    /// get a descriptor of the arena look. `false` for storage of another origin, or if it is longer than a page.
+    pub fn set_header(&self, header: &[u8]) -> bool {
+        if self.head < header.len() {
+            return false;
+        }
+        // SAFETY: the `head` bytes before `base` are mapped with it and belong to this storage.
+        unsafe {
+            let to = self.base.as_ptr().sub(self.head);
+            std::ptr::copy_nonoverlapping(header.as_ptr(), to, header.len());
+        }
+        true
+    }
+
+    /// Notes that other processes may have the range, or come to have it: [`Storage::share`] does so itself.
+    pub fn mark_shared(&self) {
+        self.shared.store(true, Ordering::Relaxed);
     }
 
     /// Copies bytes out, from `offset`. `false` if the range leaves the storage.
@@ -102,9 +194,30 @@ impl Storage {
         let Some(to) = self.pointer(offset, from.len()) else {
             return false;
         };
-        // SAFETY: as in `read`; the mapping is always writable by the host.
+        // SAFETY: as in `read`; our own mappings are writable, and borrowed pages by their contract.
         unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to, from.len()) };
         true
+    }
+
+    fn word(&self, offset: u64) -> Option<&AtomicU64> {
+        let host = self.pointer(offset, 8)?;
+        // SAFETY: eight aligned bytes inside the mapping, which lives as long as `self`; all sides use atomics
+        // or raw copies.
+        (host.addr().is_multiple_of(8)).then(|| unsafe { AtomicU64::from_ptr(host.cast()) })
+    }
+
+    /// Loads an aligned doubleword (acquire). `None` if it is not inside.
+    pub fn load_u64(&self, offset: u64) -> Option<u64> {
+        Some(self.word(offset)?.load(Ordering::Acquire))
+    }
+
+    /// Stores an aligned doubleword (release). `false` if it is not inside.
+    pub fn store_u64(&self, offset: u64, value: u64) -> bool {
+        let word = self.word(offset);
+        if let Some(word) = word {
+            word.store(value, Ordering::Release);
+        }
+        word.is_some()
     }
 
     fn pointer(&self, offset: u64, bytes: usize) -> Option<*mut u8> {
@@ -118,33 +231,56 @@ impl Storage {
 
 impl Drop for Storage {
     fn drop(&mut self) {
-        // SAFETY: the range was mapped in `new` and is unmapped nowhere else.
-        unsafe { libc::munmap(self.base.as_ptr().cast(), self.bytes) };
+        if !self.is_borrowed() {
+            let start = self.base.as_ptr().wrapping_sub(self.head);
+            // SAFETY: the range was mapped when the storage was made and is unmapped nowhere else. A failure
+            // would only leave it mapped.
+            let _ = unsafe { rustix::mm::munmap(start.cast(), self.bytes + self.head) };
+        }
+        if let Origin::Arena { arena, offset } = &self.origin {
+            arena.give_back(*offset, self.bytes as u64, *self.shared.get_mut());
+        }
     }
 }
 
-fn sealed_memfd(bytes: usize) -> io::Result<OwnedFd> {
-    // SAFETY: the name is a NUL-terminated string; the flags are valid for the call.
-    let fd = unsafe {
-        libc::memfd_create(
-            c"rocjitsu".as_ptr(),
-            libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING,
-        )
+/// Frees the pages of a range of a memfd; it reads as zeros from then on.
+pub(super) fn punch(fd: BorrowedFd<'_>, offset: u64, bytes: u64) -> io::Result<()> {
+    let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    Ok(rustix::fs::fallocate(fd, flags, offset, bytes)?)
+}
+
+fn whole_pages(bytes: u64) -> io::Result<usize> {
+    if bytes == 0 || !bytes.is_multiple_of(PAGE) {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    usize::try_from(bytes).map_err(|_| io::ErrorKind::OutOfMemory.into())
+}
+
+/// Maps a range of a file for reading and writing; at `reserved`, if given, which is the caller's reservation.
+fn map_shared(
+    fd: BorrowedFd<'_>,
+    offset: u64,
+    bytes: usize,
+    reserved: Option<u64>,
+) -> io::Result<*mut u8> {
+    if !offset.is_multiple_of(PAGE) {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let (at, fixed) = match reserved {
+        Some(at) => (at, MapFlags::FIXED),
+        None => (0, MapFlags::empty()),
     };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the descriptor was just made and has no other owner.
-    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-    let length = libc::off_t::try_from(bytes).map_err(|_| io::ErrorKind::OutOfMemory)?;
-    // SAFETY: plain system call on an owned descriptor.
-    if unsafe { libc::ftruncate(fd.as_raw_fd(), length) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
-    // SAFETY: plain system call on an owned descriptor.
-    if unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, seals) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(fd)
+    // SAFETY: the mapping goes to an address of the kernel's choice, or replaces a part of the arena's own
+    // reservation that is given out once.
+    let base = unsafe {
+        rustix::mm::mmap(
+            at as *mut std::ffi::c_void,
+            bytes,
+            ProtFlags::READ | ProtFlags::WRITE,
+            MapFlags::SHARED | MapFlags::NORESERVE | fixed,
+            fd,
+            offset,
+        )?
+    };
+    Ok(base.cast())
 }

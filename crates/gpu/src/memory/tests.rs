@@ -1,7 +1,7 @@
 //! Tests of the GPU's virtual memory.
 
 use super::*;
-use std::os::fd::AsRawFd;
+use std::os::fd::AsFd;
 
 #[test]
 fn copies_and_rounds_to_pages() {
@@ -42,7 +42,7 @@ fn guard_gaps_fault_and_are_described() {
     assert_eq!(memory.extent_near(0).unwrap().start, a);
     let error = memory.write(a + 4090, &[1; 7]).unwrap_err().to_string();
     assert!(
-        error.contains("7 bytes at") && error.contains("into first"),
+        error.contains("7 bytes at") && error.contains("0x0 bytes past the end of first"),
         "{error}"
     );
 }
@@ -76,9 +76,9 @@ fn storage_freed_during_a_run_stays_mapped_until_it_ends() {
     drop(second);
     // SAFETY: `run` keeps freed storage mapped.
     assert_eq!(unsafe { *extent.host }, 7);
-    assert_eq!(memory.users.lock().unwrap().retired.len(), 1);
+    assert_eq!(memory.users.lock().retired.len(), 1);
     drop(run);
-    assert!(memory.users.lock().unwrap().retired.is_empty());
+    assert!(memory.users.lock().retired.is_empty());
 }
 
 #[test]
@@ -132,16 +132,480 @@ fn alignment_is_honoured() {
     assert_eq!(b % (2 << 20), 0);
 }
 
+/// A page whose bytes are all `value`, in an arena.
+fn page_of(arena: &Arc<Arena>, value: u8) -> Arc<Storage> {
+    let storage = arena.allocate(1, 1).unwrap();
+    assert!(storage.write(0, &[value; PAGE as usize]));
+    storage
+}
+
 #[test]
-fn a_memfd_is_another_view_of_the_same_bytes_and_sealed() {
-    let storage = Storage::new(PAGE, Backing::Memfd).unwrap();
-    assert!(storage.write(10, b"seen"));
-    let fd = storage.fd().unwrap();
+fn an_arena_is_a_file_of_ranges_that_never_return() {
+    let arena = Arena::new("test").unwrap();
+    let first = arena.allocate(5000, 1).unwrap();
+    assert_eq!(first.bytes(), 8192);
+    assert!(first.write(10, b"seen") && first.set_header(b"head"));
+    let (fd, offset) = first.file().unwrap();
     let mut seen = [0u8; 4];
-    // SAFETY: the buffer is four bytes long.
-    let got = unsafe { libc::pread(fd.as_raw_fd(), seen.as_mut_ptr().cast(), 4, 10) };
-    assert_eq!((got, &seen), (4, b"seen"));
-    // SAFETY: plain system call.
-    assert_ne!(unsafe { libc::ftruncate(fd.as_raw_fd(), 0) }, 0);
-    assert!(!storage.write(PAGE - 1, &[0; 2]) && !storage.read(u64::MAX, &mut [0]));
+    assert_eq!(rustix::io::pread(fd, &mut seen, offset + 10).unwrap(), 4);
+    assert_eq!(&seen, b"seen");
+    rustix::io::pread(fd, &mut seen, offset - PAGE).unwrap();
+    assert_eq!(&seen, b"head");
+    assert!(rustix::fs::ftruncate(fd, 0).is_err(), "sealed");
+    let other = arena.reopen().unwrap();
+    rustix::fs::seek(&other, rustix::fs::SeekFrom::Start(offset)).unwrap();
+    assert_eq!(
+        rustix::fs::tell(arena.fd()).unwrap(),
+        0,
+        "positions are their own"
+    );
+    let stat = rustix::fs::fstat(&other).unwrap();
+    assert_eq!((stat.st_dev, stat.st_ino), arena.identity());
+    assert!(!first.write(8191, &[0; 2]) && !first.read(u64::MAX, &mut [0]));
+    drop(first);
+    rustix::io::pread(arena.fd(), &mut seen, offset + 10).unwrap();
+    assert_eq!(seen, [0; 4], "the pages are given back");
+    let second = arena.allocate(1, 1 << 20).unwrap();
+    let (_, next) = second.file().unwrap();
+    assert!(next > offset + 8192 && next % (1 << 20) == 0);
+    assert!(arena.allocate(u64::MAX, 1).is_err() && arena.allocate(0, 1).is_err());
+    assert!(arena.allocate(arena.bytes(), 1).is_err() && arena.allocate(1, 3).is_err());
+}
+
+#[test]
+fn neighbours_in_an_arena_are_one_mapping_for_the_host() {
+    let name = format!("neighbours-{}", std::process::id());
+    let arena = Arena::new(&name).unwrap();
+    let all: Vec<_> = (0..500).map(|_| arena.allocate(1, 1).unwrap()).collect();
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let lines = maps.lines().filter(|line| line.contains(&name)).count();
+    assert!(lines < 50, "{} allocations are {lines} mappings", all.len());
+}
+
+#[test]
+fn a_memory_reserved_is_not_paid_for() {
+    let arena = Arena::new("test").unwrap();
+    let memory = Memory::new(0);
+    let bytes = 64 << 30;
+    let storage = arena.allocate(bytes, 1).unwrap();
+    memory
+        .map(1 << 40, storage, 0, bytes, Access::ReadWrite, "huge")
+        .unwrap();
+    memory.copy_in((1 << 40) + bytes - 1, &[7]).unwrap();
+    let stat = rustix::fs::fstat(arena.fd()).unwrap();
+    assert!(stat.st_blocks * 512 <= 2 << 20, "{} blocks", stat.st_blocks);
+    assert_eq!(memory.map.read().runs.len(), 1);
+    memory.unmap((1 << 40) + (1 << 30), 1 << 20).unwrap();
+    assert_eq!(memory.map.read().runs.len(), 2);
+}
+
+#[test]
+fn unmapping_a_part_splits_and_keeps_the_rest_in_place() {
+    let arena = Arena::new("test").unwrap();
+    let memory = Memory::new(0);
+    let storage = arena.allocate(5 * PAGE, 1).unwrap();
+    for page in 0..5u8 {
+        assert!(storage.write(u64::from(page) * PAGE, &[page]));
+    }
+    let at = |page: u64| 0x10000 + page * PAGE;
+    let map = |first: u64, pages: u64| {
+        memory.map(
+            at(first),
+            storage.clone(),
+            first * PAGE,
+            pages * PAGE,
+            Access::ReadWrite,
+            "five",
+        )
+    };
+    map(0, 5).unwrap();
+    let before = memory.generation();
+    assert_eq!(memory.unmap(at(1), PAGE).unwrap(), PAGE);
+    assert_eq!(memory.generation(), before + 1);
+    assert_eq!(memory.find(at(1)).unwrap_err(), FaultKind::Unmapped);
+    assert_eq!(memory.find(at(0) + 4095).unwrap().end, at(1));
+    let upper = memory.find(at(4)).unwrap();
+    assert_eq!((upper.start, upper.end), (at(2), at(5)));
+    let mut byte = [0];
+    for page in [0, 2, 3, 4] {
+        memory.copy_out(at(page), &mut byte).unwrap();
+        assert_eq!(u64::from(byte[0]), page);
+    }
+    assert_eq!(memory.unmap(at(0), 5 * PAGE).unwrap(), 4 * PAGE);
+    assert_eq!(memory.unmap(at(0), 5 * PAGE).unwrap(), 0);
+    map(1, 2).unwrap();
+    assert!(map(2, 1).unwrap_err().to_string().contains("overlap five"));
+    assert!(matches!(map(4, 2), Err(MemoryError::Storage { .. })));
+    assert!(matches!(
+        memory.unmap(at(1), 1),
+        Err(MemoryError::Address { .. })
+    ));
+    assert!(matches!(memory.unmap(at(1), 0), Err(MemoryError::Empty(_))));
+    assert!(matches!(
+        memory.unmap(u64::MAX - 4095, PAGE),
+        Err(MemoryError::Address { .. })
+    ));
+}
+
+#[test]
+fn several_memories_share_storage_and_nothing_else() {
+    let arena = Arena::new("test").unwrap();
+    let (one, two) = (Memory::new(0), Memory::new(0));
+    let shared = page_of(&arena, 1);
+    one.map(
+        0x10000,
+        shared.clone(),
+        0,
+        PAGE,
+        Access::ReadWrite,
+        "shared",
+    )
+    .unwrap();
+    two.map(0x20000, shared, 0, PAGE, Access::Read, "shared")
+        .unwrap();
+    one.map(
+        0x20000,
+        page_of(&arena, 9),
+        0,
+        PAGE,
+        Access::ReadWrite,
+        "own",
+    )
+    .unwrap();
+    one.copy_in(0x10000, &[5]).unwrap();
+    let mut byte = [0];
+    two.copy_out(0x20000, &mut byte).unwrap();
+    assert_eq!(byte, [5]);
+    assert_eq!(
+        two.copy_in(0x20000, &[5]).unwrap_err().kind,
+        FaultKind::NotWritable
+    );
+    one.copy_out(0x20000, &mut byte).unwrap();
+    assert_eq!(byte, [9]);
+    one.unmap(0x10000, PAGE).unwrap();
+    two.copy_out(0x20000, &mut byte).unwrap();
+    assert_eq!(byte, [5], "the other one's mapping keeps it alive");
+}
+
+#[test]
+fn copies_cross_neighbours_and_fault_at_the_exact_byte() {
+    let arena = Arena::new("test").unwrap();
+    let memory = Memory::new(0);
+    // The second page lies before the first one in the host.
+    let (second, first) = (page_of(&arena, 2), page_of(&arena, 1));
+    memory
+        .map(0x10000, first, 0, PAGE, Access::ReadWrite, "first")
+        .unwrap();
+    memory
+        .map(0x11000, second, 0, PAGE, Access::ReadWrite, "second")
+        .unwrap();
+    memory
+        .map(0x13000, page_of(&arena, 3), 0, PAGE, Access::Read, "third")
+        .unwrap();
+    memory.copy_in(0x10ffe, &[10, 11, 12, 13]).unwrap();
+    let mut back = [0; 6];
+    memory.copy_out(0x10ffd, &mut back).unwrap();
+    assert_eq!(back, [1, 10, 11, 12, 13, 2]);
+    memory.copy_within(0x10ffc, 0x10ffe, 4).unwrap();
+    memory.copy_out(0x10ffb, &mut back).unwrap();
+    assert_eq!(back, [1, 10, 11, 12, 13, 12]);
+    memory.fill_u32(0x10ffc, 8, 0x0403_0201).unwrap();
+    memory.copy_out(0x10ffe, &mut back).unwrap();
+    assert_eq!(back, [3, 4, 1, 2, 3, 4]);
+    let fault = memory.copy_in(0x11ffe, &[99; 4]).unwrap_err();
+    assert_eq!((fault.address, fault.kind), (0x12000, FaultKind::Unmapped));
+    assert_eq!(
+        fault.to_string(),
+        "write of 4 bytes at 0x11ffe: 0x12000 is not mapped; it is 0x0 bytes past the end of second [0x11000, 0x12000), 0x1000 bytes before third [0x13000, 0x14000), read-only"
+    );
+    memory.copy_out(0x11ffe, &mut back[..2]).unwrap();
+    assert_eq!(back[..2], [2, 2], "nothing was written");
+    let fault = memory.copy_within(0x13000, 0x10000, 8).unwrap_err();
+    assert_eq!(
+        (fault.address, fault.kind),
+        (0x13000, FaultKind::NotWritable)
+    );
+    let fault = memory.copy_within(0x10000, 0x13ff0, 17).unwrap_err();
+    assert_eq!((fault.address, fault.write), (0x14000, false));
+    assert!(memory.copy_in(u64::MAX, &[1, 2]).is_err() && memory.copy_in(5, &[]).is_ok());
+}
+
+#[test]
+fn pinned_bytes_stay_and_are_atomic() {
+    let memory = Memory::new(1 << 20);
+    let a = memory.allocate(&Request::new(2 * PAGE, "a")).unwrap();
+    let pin = memory.pin(a + 16, 16, true).unwrap();
+    assert_eq!((pin.address(), pin.bytes()), (a + 16, 16));
+    pin.store_u64(0, 40).unwrap();
+    assert_eq!(pin.fetch_add_u64(0, u64::MAX), Some(40));
+    assert_eq!(pin.load_u64(0), Some(39));
+    assert_eq!(pin.fetch_add_u32(12, 3), Some(0));
+    assert_eq!(pin.load_u32(12), Some(3));
+    assert_eq!(pin.update_u32(12, |x| x * 2), Some(3));
+    assert_eq!(pin.update_u64(8, |x| x >> 32), Some(6 << 32));
+    assert_eq!((pin.load_u64(8), pin.store_u32(8, 1)), (Some(6), Some(())));
+    assert_eq!(
+        (pin.load_u64(4), pin.load_u64(16), pin.load_u32(u64::MAX)),
+        (None, None, None)
+    );
+    let mut seen = [0; 4];
+    memory.read(a + 24, &mut seen).unwrap();
+    assert_eq!(seen, [1, 0, 0, 0]);
+    memory.free(a).unwrap();
+    assert!(pin.write(0, b"still") && !pin.write(15, b"no") && pin.read(0, &mut seen));
+    assert_eq!(&seen, b"stil");
+    assert_eq!(
+        memory.pin(a, 4, false).unwrap_err().kind,
+        FaultKind::Unmapped
+    );
+    let b = memory
+        .allocate(&Request {
+            access: Access::Read,
+            ..Request::new(1, "b")
+        })
+        .unwrap();
+    assert_eq!(
+        memory.pin(b, 4, true).unwrap_err().kind,
+        FaultKind::NotWritable
+    );
+    let read = memory.pin(b, 4, false).unwrap();
+    assert_eq!((read.store_u32(0, 1), read.load_u32(0)), (None, Some(0)));
+    assert_eq!(
+        memory.pin(b + 4092, 8, false).unwrap_err().address,
+        b + PAGE
+    );
+}
+
+#[test]
+fn a_pin_lies_in_one_mapping() {
+    let arena = Arena::new("test").unwrap();
+    let memory = Memory::new(0);
+    memory
+        .map(0x10000, page_of(&arena, 1), 0, PAGE, Access::ReadWrite, "a")
+        .unwrap();
+    memory
+        .map(0x11000, page_of(&arena, 2), 0, PAGE, Access::ReadWrite, "b")
+        .unwrap();
+    let fault = memory.pin(0x10ffc, 8, true).unwrap_err();
+    assert_eq!(
+        (fault.address, fault.kind),
+        (0x11000, FaultKind::Misaligned)
+    );
+}
+
+#[test]
+fn lent_and_imported_memory_is_the_very_same() {
+    let arena = Arena::new("test").unwrap();
+    let memory = Memory::new(0);
+    let own = arena.allocate(2 * PAGE, 1).unwrap();
+    let (_, offset) = own.file().unwrap();
+    let imported = Storage::import(arena.reopen().unwrap(), offset + PAGE, PAGE).unwrap();
+    assert!(imported.arena().is_none() && imported.file().is_some());
+    memory
+        .map(0x10000, imported, 0, PAGE, Access::ReadWrite, "imported")
+        .unwrap();
+    memory.copy_in(0x10000, b"one").unwrap();
+    let mut seen = [0; 3];
+    assert!(own.read(PAGE, &mut seen));
+    assert_eq!(&seen, b"one");
+    // SAFETY: `own` outlives every use of the storage below.
+    let lent = unsafe { Storage::borrowed(own.base() as u64, PAGE) }.unwrap();
+    assert!(lent.is_borrowed() && lent.file().is_none() && !lent.set_header(b"x"));
+    memory
+        .map(0x20000, lent, 0, PAGE, Access::ReadWrite, "lent")
+        .unwrap();
+    memory.copy_in(0x20000, b"two").unwrap();
+    memory.unmap(0x20000, PAGE).unwrap();
+    assert!(own.read(0, &mut seen));
+    assert_eq!(&seen, b"two");
+    let fd = arena.reopen().unwrap();
+    assert!(Storage::import(fd, 1, PAGE).is_err());
+    // SAFETY: refused, so nothing is lent.
+    assert!(unsafe { Storage::borrowed(1, PAGE) }.is_err());
+    // SAFETY: as above.
+    assert!(unsafe { Storage::borrowed(PAGE, u64::MAX) }.is_err());
+}
+
+#[test]
+fn protecting_a_part_splits() {
+    let memory = Memory::new(1 << 20);
+    let a = memory.allocate(&Request::new(3 * PAGE, "a")).unwrap();
+    memory.protect(a + PAGE, PAGE, Access::Read).unwrap();
+    assert!(memory.find(a).unwrap().writable && memory.find(a + 2 * PAGE).unwrap().writable);
+    assert!(!memory.find(a + PAGE).unwrap().writable);
+    memory.free(a).unwrap();
+    assert_eq!(memory.mapped(a, 3 * PAGE), None);
+}
+
+#[derive(Debug)]
+struct OnePage(Arc<Storage>);
+
+impl Pager for OnePage {
+    fn page_in(&self, memory: &Memory, address: u64) -> bool {
+        address / PAGE == 0x50
+            && memory
+                .map(
+                    0x50 * PAGE,
+                    self.0.clone(),
+                    0,
+                    PAGE,
+                    Access::ReadWrite,
+                    "paged",
+                )
+                .is_ok()
+    }
+}
+
+#[test]
+fn a_pager_brings_pages_in_without_a_lock_held() {
+    let arena = Arena::new("test").unwrap();
+    let memory = Memory::new(0);
+    memory.set_pager(Arc::new(OnePage(page_of(&arena, 6))));
+    let mut byte = [0];
+    memory.copy_out(0x50 * PAGE + 7, &mut byte).unwrap();
+    assert_eq!(byte, [6]);
+    assert_eq!(
+        memory.copy_out(0x51 * PAGE, &mut byte).unwrap_err().kind,
+        FaultKind::Unmapped
+    );
+    memory.unmap(0x50 * PAGE, PAGE).unwrap();
+    assert_eq!(memory.find(0x50 * PAGE).unwrap().start, 0x50 * PAGE);
+    assert_eq!(memory.find(0x51 * PAGE).unwrap_err(), FaultKind::Unmapped);
+}
+
+/// Bytes of pages that a file has.
+fn committed(fd: impl std::os::fd::AsFd) -> u64 {
+    rustix::fs::fstat(fd).unwrap().st_blocks as u64 * 512
+}
+
+#[test]
+fn a_shared_range_is_found_by_its_descriptor_wherever_that_points() {
+    let arena = Arena::new("test").unwrap();
+    let first = page_of(&arena, 1);
+    let second = arena.allocate(3 * PAGE, 1).unwrap();
+    let fd = second.share().unwrap();
+    assert!(second.write(2 * PAGE + 5, b"shared"));
+    rustix::fs::seek(&fd, rustix::fs::SeekFrom::Start(77)).unwrap();
+    assert_eq!(
+        shared_range(fd.as_fd()),
+        Some((second.file().unwrap().1, 3 * PAGE))
+    );
+    assert_eq!(shared_range(arena.fd()), None);
+    assert_eq!(shared_range(std::io::stdout().as_fd()), None);
+    assert!(Storage::import_shared(arena.fd()).is_err());
+    assert!(Storage::anonymous(PAGE).unwrap().share().is_err());
+    let third = Storage::import_shared(fd.as_fd()).unwrap();
+    let mut seen = [0; 6];
+    assert!(third.read(2 * PAGE + 5, &mut seen) && third.bytes() == 3 * PAGE);
+    assert_eq!(&seen, b"shared");
+    let again = third.share().unwrap();
+    assert_eq!(shared_range(again.as_fd()), shared_range(fd.as_fd()));
+    drop(first);
+}
+
+#[test]
+fn shared_pages_live_until_the_last_one_lets_go() {
+    let arena = Arena::new("test").unwrap();
+    let own = page_of(&arena, 7);
+    let fd = own.share().unwrap();
+    let offset = own.file().unwrap().1;
+    drop(own);
+    let imported = Storage::import_shared(fd.as_fd()).unwrap();
+    drop(fd);
+    drop(page_of(&arena, 1));
+    let mut seen = [0];
+    assert!(
+        imported.read(100, &mut seen) && seen == [7],
+        "freed by its maker, not by us"
+    );
+    assert_eq!(committed(arena.fd()), PAGE);
+    drop(imported);
+    drop(page_of(&arena, 1));
+    assert_eq!(committed(arena.fd()), 0);
+    let late = |header: &[u8]| header[0] == 7;
+    let gone = Storage::import_range(arena.reopen().unwrap(), offset, PAGE, late);
+    assert_eq!(gone.unwrap_err().kind(), std::io::ErrorKind::NotFound);
+}
+
+#[test]
+fn a_range_of_a_live_arena_is_imported_by_its_header() {
+    let arena = Arena::new("test").unwrap();
+    let own = page_of(&arena, 3);
+    own.set_header(&[9; 16]);
+    own.mark_shared();
+    let offset = own.file().unwrap().1;
+    let import = |byte| {
+        Storage::import_range(arena.reopen().unwrap(), offset, PAGE, |header| {
+            header[..16] == [byte; 16]
+        })
+    };
+    assert!(import(8).is_err());
+    let imported = import(9).unwrap();
+    drop(own);
+    let mut seen = [0];
+    assert!(imported.read(0, &mut seen) && seen == [3]);
+}
+
+#[test]
+fn gaps_are_filled_and_what_is_there_stays() {
+    let arena = Arena::new("test").unwrap();
+    let memory = Memory::new(0);
+    let back = arena.allocate(5 * PAGE, 1).unwrap();
+    for page in 0..5 {
+        assert!(back.write(page * PAGE, &[page as u8]));
+    }
+    memory
+        .map(
+            0x12000,
+            page_of(&arena, 99),
+            0,
+            PAGE,
+            Access::ReadWrite,
+            "there",
+        )
+        .unwrap();
+    memory
+        .map_gaps(0x10000, &back, 0, 5 * PAGE, Access::Read, "gap")
+        .unwrap();
+    memory
+        .map_gaps(0x10000, &back, 0, 5 * PAGE, Access::Read, "gap")
+        .unwrap();
+    let seen: Vec<u8> = (0..5)
+        .map(|page| {
+            let mut byte = [0];
+            memory.copy_out(0x10000 + page * PAGE, &mut byte).unwrap();
+            byte[0]
+        })
+        .collect();
+    assert_eq!(seen, [0, 1, 99, 3, 4]);
+    assert_eq!(memory.map.read().runs.len(), 3);
+}
+
+#[test]
+fn only_lent_memory_goes_with_the_program_and_own_addresses_are_out_of_its_way() {
+    let arena = Arena::new("test").unwrap();
+    let memory = Memory::for_program();
+    let own = page_of(&arena, 1);
+    // SAFETY: `own` outlives every use of the storage below.
+    let lent = unsafe { Storage::borrowed(own.base() as u64, PAGE) }.unwrap();
+    memory
+        .map(
+            0x10000,
+            page_of(&arena, 2),
+            0,
+            PAGE,
+            Access::ReadWrite,
+            "vram",
+        )
+        .unwrap();
+    memory
+        .map(0x11000, lent, 0, PAGE, Access::ReadWrite, "lent")
+        .unwrap();
+    memory.unmap_borrowed(0, 1 << 40).unwrap();
+    assert!(memory.find(0x10000).is_ok());
+    assert_eq!(memory.find(0x11000).unwrap_err(), FaultKind::Unmapped);
+    let scratch = memory.allocate(&Request::new(1, "scratch")).unwrap();
+    assert_eq!(scratch, OWN.start);
+    memory.write(scratch, &[1]).unwrap();
+    memory.free(scratch).unwrap();
 }

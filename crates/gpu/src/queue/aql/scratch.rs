@@ -1,0 +1,98 @@
+//! Scratch by request: the queue stops at a dispatch that needs more than it has, and asks the runtime for it
+//! through `queue_inactive_signal`; the runtime finds the packet by the read index and changes the queue's fields.
+//! Source: ROCr's `AqlQueue::DynamicScratchHandler`.
+
+use super::{Cx, Trouble, error, field, signal};
+use crate::dispatch::ScratchMemory;
+use crate::queue::bus::Bus;
+use crate::queue::run::scratch_ring;
+
+/// What the queue waits for.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub enum Handshake {
+    /// Nothing.
+    #[default]
+    Settled,
+    /// The signal to be 0, for more scratch has been asked for.
+    Asked,
+    /// The bit of returned scratch to be clear.
+    Returned,
+}
+
+fn inactive_signal(bus: &mut Bus<'_>, queue: u64) -> Result<u64, Trouble> {
+    Ok(bus.load64(queue.wrapping_add(field::INACTIVE_SIGNAL))?)
+}
+
+impl Handshake {
+    /// Whether the queue may go on.
+    pub fn settled(&mut self, cx: &mut Cx<'_>, queue: u64) -> Result<bool, Trouble> {
+        if *self != Handshake::Settled {
+            let signal = inactive_signal(&mut cx.bus, queue)?;
+            let value = signal::value(&mut cx.bus, signal)? as u64;
+            let open = match self {
+                Handshake::Asked => value != 0,
+                _ => value & error::SCRATCH_RETURNED != 0,
+            };
+            if open {
+                return Ok(false);
+            }
+            *self = Handshake::Settled;
+        }
+        Ok(true)
+    }
+
+    /// The queue's scratch for waves of `lanes` lanes that use `bytes` bytes each. If it is too little, more
+    /// is asked for and the answer is `None`.
+    pub fn memory(
+        &mut self,
+        cx: &mut Cx<'_>,
+        queue: u64,
+        lanes: u32,
+        bytes: u32,
+    ) -> Result<Option<ScratchMemory>, Trouble> {
+        let at = |field: u64| queue.wrapping_add(field);
+        // The field counts for 64 lanes; 32 lanes have twice as much each.
+        let lane_bytes = u64::from(cx.bus.load32(at(field::SCRATCH_LANE_BYTES))?);
+        let enough = u64::from(bytes) <= lane_bytes * (64 / u64::from(lanes));
+        let ring = cx.bus.load32(at(field::TMPRING_SIZE))?;
+        let (wave_bytes, waves) = scratch_ring(cx.device.target(), ring);
+        let mut memory = ScratchMemory {
+            base: cx.bus.load64(at(field::SCRATCH_BASE))?,
+            bytes: cx.bus.load64(at(field::SCRATCH_SIZE))?,
+        };
+        // The processor itself only knows the ring; the field is the runtime's, and not every one sets it.
+        if memory.bytes == 0 {
+            memory.bytes = u64::from(waves) * u64::from(wave_bytes);
+        }
+        if enough && memory.base != 0 {
+            return Ok(Some(memory));
+        }
+        let signal = inactive_signal(&mut cx.bus, queue)?;
+        if signal == 0 {
+            return Err(Trouble::packet(
+                error::SCRATCH_WAVE64,
+                format!(
+                    "a dispatch needs {bytes} bytes of scratch for each work-item; the queue has {lane_bytes} for each of 64 lanes of {waves} waves at {:#x}, and no queue_inactive_signal to ask for more",
+                    memory.base
+                ),
+            ));
+        }
+        let code = match lanes {
+            64 => error::SCRATCH_WAVE64,
+            _ => error::SCRATCH_WAVE32,
+        };
+        *self = Handshake::Asked;
+        signal::store(&mut cx.bus, cx.platform, signal, code)?;
+        Ok(None)
+    }
+
+    /// Tells the runtime that scratch lent for one dispatch can be taken back.
+    pub fn give_back(&mut self, cx: &mut Cx<'_>, queue: u64) -> Result<(), Trouble> {
+        let signal = inactive_signal(&mut cx.bus, queue)?;
+        if signal != 0 {
+            *self = Handshake::Returned;
+            signal::store(&mut cx.bus, cx.platform, signal, error::SCRATCH_RETURNED)?;
+        }
+        Ok(())
+    }
+}

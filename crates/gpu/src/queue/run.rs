@@ -1,0 +1,92 @@
+//! Running a dispatch for a queue, and what its end means for the queue.
+
+use rocjitsu_exec::error::Cause;
+use rocjitsu_exec::memory::FaultKind;
+use rocjitsu_isa::Target;
+
+use super::{Cx, DispatchReport, MemoryFault, QueueFault, Trouble, error};
+use crate::dispatch::{Dispatch, DispatchError, Options};
+
+/// Runs a dispatch to its end and reports it.
+pub fn run(cx: &mut Cx<'_>, dispatch: &Dispatch) -> Result<(), Trouble> {
+    let platform = cx.platform;
+    let interrupt = |data| platform.wave_interrupt(data);
+    let options = Options {
+        threads: cx.threads,
+        stop: Some(cx.stop),
+        trust_code: true,
+        interrupt: Some(&interrupt),
+        ..Options::default()
+    };
+    let done = cx.device.dispatch(dispatch, options, platform.observer());
+    cx.bus.refresh();
+    platform.finished(&DispatchReport {
+        kernel: &dispatch.name,
+        grid: dispatch.grid,
+        workgroup: dispatch.workgroup,
+        outcome: done.as_ref().map_err(ToString::to_string),
+    });
+    match done {
+        Ok(_) => Ok(()),
+        Err(DispatchError::Stop { .. }) => Err(Trouble::Stopped),
+        Err(error) => Err(Trouble::Fault(fault(&error))),
+    }
+}
+
+fn fault(error: &DispatchError) -> QueueFault {
+    let mut memory = None;
+    let code = match error {
+        DispatchError::Stopped { cause, .. } => match cause {
+            Cause::Memory {
+                access,
+                address,
+                kind,
+                ..
+            } => {
+                if *kind != FaultKind::Misaligned {
+                    memory = Some(MemoryFault {
+                        address: *address,
+                        write: *access != "load",
+                        fetch: false,
+                        kind: *kind,
+                    });
+                }
+                error::MEMORY
+            }
+            Cause::Fetch { address, kind, .. } => {
+                memory = Some(MemoryFault {
+                    address: *address,
+                    write: false,
+                    fetch: true,
+                    kind: *kind,
+                });
+                error::MEMORY
+            }
+            Cause::Lds { .. } => error::MEMORY,
+            Cause::Trap { .. } => error::TRAP,
+            Cause::Undecodable { .. } | Cause::Unsupported { .. } | Cause::Illegal { .. } => {
+                error::ILLEGAL_INSTRUCTION
+            }
+        },
+        DispatchError::Invalid { .. } => error::CODE_OBJECT,
+        DispatchError::Scratch { .. } => error::MEMORY,
+        // The hardware would hang; an end with a reason is better.
+        DispatchError::Deadlock { .. } | DispatchError::Stop { .. } => error::TRAP,
+    };
+    QueueFault {
+        code,
+        text: error.to_string(),
+        memory,
+    }
+}
+
+/// Scratch bytes of a wave, and how many waves there are, as TMPRING_SIZE says. From gfx11 on the number counts
+/// for one shader engine; there may be more.
+pub fn scratch_ring(target: Target, tmpring_size: u32) -> (u32, u32) {
+    let wave_bytes = match target.generation() {
+        9 | 10 => (tmpring_size >> 12 & 0x1fff) << 10,
+        11 => (tmpring_size >> 12 & 0x7fff) << 8,
+        _ => (tmpring_size >> 12 & 0x3_ffff) << 8,
+    };
+    (wave_bytes, tmpring_size & 0xfff)
+}

@@ -1,0 +1,136 @@
+//! One open `/dev/kfd`: the program's allocations, events and queues on every GPU.
+
+use std::sync::{Arc, Mutex, OnceLock};
+
+use rocjitsu_gpu::dispatch::{Device, Limits};
+use rocjitsu_gpu::memory::{Memory, PAGE, Storage};
+use rustix::io::Errno;
+
+use crate::alloc::Allocations;
+use crate::driver::Driver;
+use crate::drm::RenderFile;
+use crate::event::Events;
+use crate::process::lock;
+use crate::queue::{Doorbells, Queues};
+use crate::svm::{OwnFiles, Ranges};
+
+/// What the kernel keeps for a process that has opened `/dev/kfd`.
+#[derive(Debug)]
+pub(crate) struct Context {
+    /// Before what they run on: queues stop first.
+    pub(crate) queues: Queues,
+    /// Before the ranges and memories, from which they unmap themselves.
+    pub(crate) allocations: Allocations,
+    pub(crate) ranges: Arc<Ranges>,
+    pub(crate) events: Arc<Events>,
+    /// By index of the driver's GPUs.
+    pub(crate) gpus: Vec<ContextGpu>,
+    /// Whether RUNTIME_ENABLE has been called.
+    pub(crate) runtime_enabled: Mutex<bool>,
+}
+
+/// One GPU as a context sees it.
+#[derive(Default)]
+pub(crate) struct ContextGpu {
+    /// The render node's file that ACQUIRE_VM named.
+    pub(crate) vm: Mutex<Option<Arc<RenderFile>>>,
+    /// What executes; made with the first queue, for it allocates.
+    device: OnceLock<Arc<Device>>,
+    /// Made when they are first asked for.
+    doorbells: Mutex<Option<Arc<Doorbells>>>,
+    registers: Mutex<Option<Arc<Storage>>>,
+}
+
+impl std::fmt::Debug for ContextGpu {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ContextGpu")
+            .field("vm", &self.vm)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Context {
+    pub(crate) fn new(gpus: usize, own: OwnFiles) -> Context {
+        Context {
+            queues: Queues::default(),
+            allocations: Allocations::new(),
+            ranges: Ranges::new(gpus, own),
+            events: Arc::default(),
+            gpus: (0..gpus).map(|_| ContextGpu::default()).collect(),
+            runtime_enabled: Mutex::default(),
+        }
+    }
+
+    /// The address map of a GPU.
+    ///
+    /// # Errors
+    /// `ENODEV` before ACQUIRE_VM.
+    pub(crate) fn memory(&self, gpu: usize) -> Result<Arc<Memory>, Errno> {
+        let gpu = self.gpus.get(gpu).ok_or(Errno::INVAL)?;
+        let vm = lock(&gpu.vm);
+        Ok(vm.as_ref().ok_or(Errno::NODEV)?.memory.clone())
+    }
+
+    /// A GPU's doorbells: 1024 doublewords in the file of `/dev/kfd`, at an offset that is a multiple of their size.
+    ///
+    /// # Errors
+    /// `ENOMEM` if the host refuses.
+    pub(crate) fn doorbells(&self, driver: &Driver, gpu: usize) -> Result<Arc<Doorbells>, Errno> {
+        let gpu = self.gpus.get(gpu).ok_or(Errno::INVAL)?;
+        let mut doorbells = lock(&gpu.doorbells);
+        if let Some(doorbells) = &*doorbells {
+            return Ok(doorbells.clone());
+        }
+        let made = Doorbells::new(driver.kfd_arena()).map_err(|_| Errno::NOMEM)?;
+        Ok(doorbells.insert(made).clone())
+    }
+
+    /// A GPU's page of registers: HDP_MEM_FLUSH and HDP_REG_FLUSH, which need do nothing.
+    ///
+    /// # Errors
+    /// `ENOMEM` if the host refuses.
+    pub(crate) fn registers(&self, driver: &Driver, gpu: usize) -> Result<Arc<Storage>, Errno> {
+        let gpu = self.gpus.get(gpu).ok_or(Errno::INVAL)?;
+        let mut registers = lock(&gpu.registers);
+        if let Some(registers) = &*registers {
+            return Ok(registers.clone());
+        }
+        let made = driver.kfd_arena().allocate(PAGE, PAGE);
+        Ok(registers.insert(made.map_err(|_| Errno::NOMEM)?).clone())
+    }
+
+    /// Whether `mmap` of `/dev/kfd` may map these bytes: exactly one GPU's doorbells, or its page of registers.
+    pub(crate) fn may_map(&self, offset: u64, bytes: u64) -> bool {
+        let is = |storage: &Storage| {
+            storage.file().is_some_and(|(_, at)| at == offset) && storage.bytes() == bytes
+        };
+        self.gpus.iter().any(|gpu| {
+            lock(&gpu.doorbells)
+                .as_ref()
+                .is_some_and(|doorbells| is(doorbells.storage()))
+                || lock(&gpu.registers).as_ref().is_some_and(|page| is(page))
+        })
+    }
+
+    /// The device that executes a GPU's dispatches on this context's memory.
+    ///
+    /// # Errors
+    /// `EINVAL` for an index that is none, `ENODEV` before ACQUIRE_VM or if it cannot be made.
+    pub(crate) fn device(&self, driver: &Driver, index: usize) -> Result<Arc<Device>, Errno> {
+        let gpu = self.gpus.get(index).ok_or(Errno::INVAL)?;
+        if let Some(device) = gpu.device.get() {
+            return Ok(device.clone());
+        }
+        let config = driver.machine().gpus.get(index).ok_or(Errno::INVAL)?;
+        let target = driver.gpus().get(index).ok_or(Errno::INVAL)?.target;
+        let limits = Limits {
+            compute_units: config.compute_units,
+            waves_per_unit: config.simds_per_cu * config.waves_per_simd,
+            lds_per_unit: config.lds_kib << 10,
+            xccs: config.xccs,
+        };
+        let device = Device::new(target, driver.backend(), limits, self.memory(index)?)
+            .map_err(|_| Errno::NODEV)?;
+        Ok(gpu.device.get_or_init(|| Arc::new(device)).clone())
+    }
+}

@@ -1,0 +1,519 @@
+//! The driver of one process: what the preloaded library asks, by descriptor and by path.
+
+use std::ffi::c_void;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::path::Path;
+use std::sync::{Arc, Mutex, Weak};
+
+use rocjitsu_config::Machine;
+use rocjitsu_gpu::memory::{Arena, PAGE, shared_range};
+use rocjitsu_isa::Target;
+use rocjitsu_lanes::Backend;
+use rustix::io::Errno;
+
+use crate::abi::Request;
+use crate::buffer::{Account, Buffers, Mmap};
+use crate::context::Context;
+use crate::descriptors::{Descriptors, Object};
+use crate::drm::{DrmCall, RenderFile};
+use crate::file::{self, Identity};
+use crate::process::{ForkMark, lock};
+use crate::report::{Recorder, Report};
+use crate::svm::OwnFiles;
+use crate::table::{self, Call, Run};
+use crate::topology::{GpuIdentity, Kind, Lookup, Stat, Tree};
+use crate::user::User;
+
+/// Largest argument an ioctl request can name, 14 bits.
+const ARGUMENT: usize = 1 << 14;
+
+/// Why there is no driver.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)]
+pub enum Error {
+    #[error("no GPU is configured")]
+    NoGpus,
+    #[error("cannot make the driver's {what}: {source}")]
+    Host {
+        what: &'static str,
+        source: std::io::Error,
+    },
+    #[error("GPU {gpu}: `{target}` is no target that executes")]
+    Target { gpu: String, target: String },
+    #[error("this host has no lane back end `{0}`")]
+    Lanes(String),
+}
+
+/// A GPU that the driver simulates.
+#[derive(Debug)]
+pub(crate) struct Gpu {
+    pub(crate) identity: GpuIdentity,
+    pub(crate) target: Target,
+    /// The file that its render nodes are views of: the memory that is allocated for it.
+    pub(crate) arena: Arc<Arena>,
+    /// The account of its device memory.
+    pub(crate) vram: Arc<Account>,
+}
+
+/// The simulated driver. One per process; every method may be called from any thread.
+#[derive(Debug)]
+pub struct Driver {
+    machine: Machine,
+    tree: Tree,
+    gpus: Vec<Gpu>,
+    /// The file that open `/dev/kfd`s are views of.
+    kfd: Arc<Arena>,
+    backend: Backend,
+    /// The account of the system's memory that GPUs may have.
+    gtt: Arc<Account>,
+    descriptors: Descriptors,
+    buffers: Buffers,
+    /// Every open `/dev/kfd` that may still live.
+    contexts: Mutex<Vec<Weak<Context>>>,
+    user: User,
+    recorder: Arc<Recorder>,
+    fork: ForkMark,
+}
+
+impl Driver {
+    /// A driver that simulates `machine`.
+    ///
+    /// # Errors
+    /// The machine has no GPU, or the host refuses memory files.
+    pub fn new(machine: Machine) -> Result<Driver, Error> {
+        let host = |what| move |source| Error::Host { what, source };
+        if machine.gpus.is_empty() {
+            return Err(Error::NoGpus);
+        }
+        let backend = match &machine.options.lanes {
+            None => Backend::best(),
+            Some(name) => Backend::from_name(name)
+                .filter(|backend| backend.is_supported())
+                .ok_or_else(|| Error::Lanes(name.clone()))?,
+        };
+        let tree = Tree::new(&machine);
+        let mut gpus = Vec::new();
+        for (&identity, gpu) in tree.gpus().iter().zip(&machine.gpus) {
+            gpus.push(Gpu {
+                identity,
+                target: gpu.target.parse().map_err(|_| Error::Target {
+                    gpu: gpu.name.clone(),
+                    target: gpu.target.clone(),
+                })?,
+                arena: Arena::new("rocjitsu-gpu").map_err(host("memory file of a GPU"))?,
+                vram: Account::new(gpu.vram_bytes),
+            });
+        }
+        let io = |what| move |error: Errno| host(what)(error.into());
+        // `amdgpu_amdkfd_gpuvm.c`: all but a sixteenth.
+        let system = machine.cpu.memory_bytes;
+        let gtt = Account::new(system - system / 16);
+        Ok(Driver {
+            machine,
+            tree,
+            gpus,
+            kfd: Arena::new("rocjitsu-kfd").map_err(host("doorbell file"))?,
+            backend,
+            gtt,
+            descriptors: Descriptors::new(),
+            buffers: Buffers::new(),
+            contexts: Mutex::default(),
+            user: User::new().map_err(io("copy buffer"))?,
+            recorder: Arc::default(),
+            fork: ForkMark::new().map_err(io("fork mark"))?,
+        })
+    }
+
+    /// A fresh driver for a forked child, which opens the devices anew. Descriptors of this driver
+    /// that the child inherited stay recognised there, and their ioctls give `EBADF`.
+    ///
+    /// # Errors
+    /// As [`Driver::new`].
+    pub fn renew(&self) -> Result<Driver, Error> {
+        let fresh = Driver::new(self.machine.clone())?;
+        for fd in self.descriptors.marked() {
+            // SAFETY: borrowed for one look at the file behind the number.
+            let borrowed = unsafe { BorrowedFd::borrow_raw(fd) };
+            let Ok(identity) = file::identity(borrowed) else {
+                continue;
+            };
+            if self.kind_of(identity).is_some() {
+                fresh.descriptors.insert(fd, identity, Object::Inherited);
+            }
+        }
+        Ok(fresh)
+    }
+
+    /// Whether this process is a forked child of the one that the driver was made in. The child
+    /// must not use this driver but [`Driver::renew`] it.
+    pub fn is_forked(&self) -> bool {
+        self.fork.is_forked()
+    }
+
+    /// What is simulated.
+    pub fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    /// The virtual files and directories.
+    pub fn tree(&self) -> &Tree {
+        &self.tree
+    }
+
+    /// Opens a path if it is one of the driver's: `/dev/kfd`, `/dev/dri/renderD*`, or a file of
+    /// the tree, of which the caller gets a copy. `None` for all other paths.
+    ///
+    /// `flags` are those of `open`. The descriptor belongs to the caller, who must tell the driver
+    /// when the program closes it ([`Driver::closed`]) or duplicates it ([`Driver::duplicated`]).
+    pub fn open(&self, path: &Path, flags: i32) -> Option<Result<OwnedFd, Errno>> {
+        let _ = flags;
+        let Lookup::Found { path, node } = self.tree.lookup(path, true) else {
+            return None;
+        };
+        match node.kind() {
+            Kind::File => Some(copy_of(&node.bytes().unwrap_or_default())),
+            Kind::CharDevice if path == "/dev/kfd" => Some(self.open_kfd()),
+            Kind::CharDevice => {
+                let minor = path.strip_prefix("/dev/dri/renderD")?.parse::<u32>().ok()?;
+                let mut minors = self.gpus.iter().map(|gpu| gpu.identity.render_minor);
+                let index = minors.position(|other| other == minor)?;
+                Some(self.open_render(index))
+            }
+            Kind::Dir | Kind::Link => None,
+        }
+    }
+
+    fn open_kfd(&self) -> Result<OwnedFd, Errno> {
+        let fd = self.kfd.reopen().map_err(errno)?.into_owned();
+        let own = OwnFiles {
+            kfd: self.kfd.identity(),
+            gpus: self.gpus.iter().map(|gpu| gpu.arena.identity()).collect(),
+        };
+        let context = Arc::new(Context::new(self.gpus.len(), own));
+        let mut contexts = lock(&self.contexts);
+        contexts.retain(|context| context.strong_count() > 0);
+        contexts.push(Arc::downgrade(&context));
+        drop(contexts);
+        self.register(fd, self.kfd.identity(), Object::Kfd(context))
+    }
+
+    fn open_render(&self, index: usize) -> Result<OwnedFd, Errno> {
+        let gpu = self.gpus.get(index).ok_or(Errno::NOENT)?;
+        let fd = gpu.arena.reopen().map_err(errno)?.into_owned();
+        let file = Arc::new(RenderFile::new(index));
+        self.register(fd, gpu.arena.identity(), Object::Render(file))
+    }
+
+    fn register(&self, fd: OwnedFd, identity: Identity, object: Object) -> Result<OwnedFd, Errno> {
+        if self.descriptors.insert(fd.as_raw_fd(), identity, object) {
+            Ok(fd)
+        } else {
+            Err(Errno::MFILE)
+        }
+    }
+
+    /// Runs an ioctl of the program. `None` if the descriptor is not the driver's.
+    ///
+    /// `arg` is the program's and may be any bits: a bad pointer gives `EFAULT`.
+    pub fn ioctl(
+        &self,
+        fd: BorrowedFd<'_>,
+        request: u32,
+        arg: *mut c_void,
+    ) -> Option<Result<i32, Errno>> {
+        if !self.descriptors.may_be_ours(fd.as_raw_fd()) {
+            return None;
+        }
+        if self.is_forked() {
+            return self.inherited(fd).then_some(Err(Errno::BADF));
+        }
+        let object = self.descriptors.get(fd)?;
+        Some(
+            self.dispatch(&object, request.into(), arg as u64)
+                .map(|()| 0),
+        )
+    }
+
+    /// In a forked child, where no lock may be taken: whether the descriptor is the parent's.
+    fn inherited(&self, fd: BorrowedFd<'_>) -> bool {
+        file::identity(fd).is_ok_and(|identity| self.kind_of(identity).is_some())
+    }
+
+    fn dispatch(&self, object: &Object, request: Request, arg: u64) -> Result<(), Errno> {
+        let (table, kind) = match object {
+            Object::Kfd(_) => (table::KFD, b'K'),
+            Object::Render(_) => (table::DRM, b'd'),
+            Object::Inherited => return Err(Errno::BADF),
+        };
+        let found = table::row(table, request.number).filter(|_| request.kind == kind);
+        let Some((_, row)) = found else {
+            let name = format!("{:#010x}", u32::from(request));
+            self.recorder.ioctl(&name, Err(Errno::NOTTY));
+            return Err(Errno::NOTTY);
+        };
+        let done = self.run(object, row, request, arg);
+        self.recorder.ioctl(row.name, done);
+        done
+    }
+
+    /// Copies the argument in, zero-extended, runs the handler, copies it back.
+    fn run(
+        &self,
+        object: &Object,
+        row: &table::Row,
+        request: Request,
+        arg: u64,
+    ) -> Result<(), Errno> {
+        let mut buffer = [0u8; 512];
+        let mut large;
+        let given = usize::from(request.size);
+        let bytes = match given.max(usize::from(row.size)) {
+            size @ 0..=512 => &mut buffer[..size],
+            size => {
+                large = vec![0; size.min(ARGUMENT)];
+                &mut large[..]
+            }
+        };
+        if row.direction.bits() & 1 != 0 && given > 0 {
+            self.user.read(arg, &mut bytes[..given])?;
+        }
+        let done = match (object, row.run) {
+            (Object::Kfd(context), Run::Kfd(run)) => run(
+                &Call {
+                    driver: self,
+                    context,
+                },
+                bytes,
+            ),
+            (Object::Render(file), Run::Drm(run)) => run(&DrmCall { driver: self, file }, bytes),
+            _ => Err(Errno::NOTTY),
+        };
+        if row.direction.bits() & 2 != 0 && given > 0 {
+            self.user.write(arg, &bytes[..given])?;
+        }
+        done
+    }
+
+    /// Maps memory for the program where the native call would not do the right thing: buffers in another
+    /// file than the descriptor's (of another process, of another GPU), dmabufs, and parts of `/dev/kfd` that are not
+    /// exactly a GPU's doorbells. `None` if the caller should make the native call.
+    pub fn mmap(
+        &self,
+        fd: BorrowedFd<'_>,
+        addr: *mut c_void,
+        len: usize,
+        prot: i32,
+        flags: i32,
+        offset: i64,
+    ) -> Option<Result<*mut c_void, Errno>> {
+        let how = Mmap {
+            address: addr,
+            bytes: len,
+            protection: prot,
+            flags,
+            offset: offset as u64,
+        };
+        match self.descriptors.get(fd) {
+            Some(Object::Render(_)) => self.buffers.mmap(&how),
+            Some(Object::Kfd(context)) => {
+                let bytes = (len as u64).next_multiple_of(PAGE);
+                let good = context.may_map(how.offset, bytes);
+                (!good).then_some(Err(Errno::INVAL))
+            }
+            Some(Object::Inherited) => None,
+            None => {
+                let (start, size) = shared_range(fd)?;
+                Some(how.part(fd, start, size, how.offset))
+            }
+        }
+    }
+
+    /// The program has closed a descriptor, or is about to.
+    pub fn closed(&self, fd: RawFd) {
+        if self.descriptors.may_be_ours(fd) && self.in_own_process() {
+            self.descriptors.remove(fd);
+        }
+    }
+
+    /// The program has made `new` a duplicate of `old`; whatever `new` was before is forgotten.
+    pub fn duplicated(&self, old: RawFd, new: RawFd) {
+        if !self.in_own_process() || old == new {
+            return;
+        }
+        // SAFETY: borrowed for one look at the file behind the number.
+        let object = self
+            .descriptors
+            .may_be_ours(old)
+            .then(|| self.descriptors.get(unsafe { BorrowedFd::borrow_raw(old) }))
+            .flatten();
+        match object {
+            Some(object) => {
+                // SAFETY: as above.
+                if let Ok(identity) = file::identity(unsafe { BorrowedFd::borrow_raw(new) }) {
+                    self.descriptors.insert(new, identity, object);
+                }
+            }
+            None => self.descriptors.remove(new),
+        }
+    }
+
+    /// Whether a descriptor is an open `/dev/kfd` or render node of this driver, or one inherited
+    /// over a fork.
+    pub fn is_ours(&self, fd: RawFd) -> bool {
+        if !self.descriptors.may_be_ours(fd) {
+            return false;
+        }
+        // SAFETY: borrowed for one look at the file behind the number.
+        let fd = unsafe { BorrowedFd::borrow_raw(fd) };
+        if self.is_forked() {
+            self.inherited(fd)
+        } else {
+            self.descriptors.get(fd).is_some()
+        }
+    }
+
+    /// Where `lseek(fd, 0, SEEK_END)` must arrive: the size of the buffer behind an exported
+    /// dmabuf. `None` for all other descriptors.
+    pub fn seek_end(&self, fd: BorrowedFd<'_>) -> Option<u64> {
+        shared_range(fd).map(|(_, bytes)| bytes)
+    }
+
+    /// What `fstat` must say of one of the driver's descriptors: a character device.
+    pub fn stat_of_fd(&self, fd: BorrowedFd<'_>) -> Option<Stat> {
+        if !self.is_ours(fd.as_raw_fd()) {
+            return None;
+        }
+        let path = match self.kind_of(file::identity(fd).ok()?)? {
+            None => "/dev/kfd".to_owned(),
+            Some(minor) => format!("/dev/dri/renderD{minor}"),
+        };
+        self.tree.stat(Path::new(&path))
+    }
+
+    /// The program's own memory in `[start, start + bytes)` is about to go away or to change
+    /// its protection: GPUs lose it first.
+    ///
+    /// Whole pages go, as `munmap` takes them: also those that the range only touches.
+    pub fn host_range_gone(&self, start: u64, bytes: u64) {
+        let first = start - start % PAGE;
+        let end = start
+            .checked_add(bytes)
+            .and_then(|end| end.checked_next_multiple_of(PAGE));
+        let Some(end) = end.filter(|&end| end > first && self.in_own_process()) else {
+            return;
+        };
+        let contexts: Vec<_> = lock(&self.contexts)
+            .iter()
+            .filter_map(Weak::upgrade)
+            .collect();
+        for context in contexts {
+            context.ranges.gone(first, end);
+        }
+    }
+
+    /// What has happened up to now.
+    pub fn report(&self) -> Report {
+        let gpus = self.machine.gpus.iter();
+        Report {
+            gpus: gpus
+                .map(|gpu| format!("{} ({})", gpu.name, gpu.target))
+                .collect(),
+            ..self.recorder.report().with_process()
+        }
+    }
+
+    /// Which device a file is: `Some(None)` for `/dev/kfd`, the render minor for a GPU.
+    fn kind_of(&self, identity: Identity) -> Option<Option<u32>> {
+        if identity == self.kfd.identity() {
+            return Some(None);
+        }
+        let gpu = self
+            .gpus
+            .iter()
+            .find(|gpu| gpu.arena.identity() == identity)?;
+        Some(Some(gpu.identity.render_minor))
+    }
+
+    /// Not in a forked child, nor in a child that still shares this memory (`vfork`) and closes
+    /// descriptors of its own.
+    fn in_own_process(&self) -> bool {
+        self.fork.is_own_process()
+    }
+
+    pub(crate) fn user(&self) -> &User {
+        &self.user
+    }
+
+    pub(crate) fn recorder(&self) -> &Arc<Recorder> {
+        &self.recorder
+    }
+
+    pub(crate) fn buffers(&self) -> &Buffers {
+        &self.buffers
+    }
+
+    /// The file that open `/dev/kfd`s are views of.
+    pub(crate) fn kfd_arena(&self) -> &Arc<Arena> {
+        &self.kfd
+    }
+
+    /// Threads that a dispatch may use.
+    pub(crate) fn threads(&self) -> usize {
+        let chosen = self.machine.options.threads.map(|threads| threads as usize);
+        chosen
+            .or_else(|| std::thread::available_parallelism().ok().map(usize::from))
+            .unwrap_or(1)
+    }
+
+    /// What computes the lanes.
+    pub(crate) fn backend(&self) -> Backend {
+        self.backend
+    }
+
+    #[cfg(test)]
+    pub(crate) fn descriptors(&self) -> &Descriptors {
+        &self.descriptors
+    }
+
+    /// The account of the system's memory that GPUs may have.
+    pub(crate) fn gtt(&self) -> &Arc<Account> {
+        &self.gtt
+    }
+
+    pub(crate) fn gpus(&self) -> &[Gpu] {
+        &self.gpus
+    }
+
+    /// The index of a `gpu_id`.
+    ///
+    /// # Errors
+    /// `EINVAL` if no GPU has it.
+    pub(crate) fn gpu_index(&self, gpu_id: u32) -> Result<usize, Errno> {
+        self.gpus
+            .iter()
+            .position(|gpu| gpu.identity.gpu_id == gpu_id)
+            .ok_or(Errno::INVAL)
+    }
+
+    /// The render file behind a descriptor.
+    pub(crate) fn render_file(&self, fd: BorrowedFd<'_>) -> Option<Arc<RenderFile>> {
+        match self.descriptors.get(fd)? {
+            Object::Render(file) => Some(file),
+            _ => None,
+        }
+    }
+}
+
+fn errno(error: std::io::Error) -> Errno {
+    Errno::from_io_error(&error).unwrap_or(Errno::NOMEM)
+}
+
+/// A file of its own with these bytes, its position at the start.
+fn copy_of(bytes: &[u8]) -> Result<OwnedFd, Errno> {
+    let fd = file::memfd("rocjitsu-file", 0)?;
+    let mut at = 0;
+    while at < bytes.len() {
+        at += rustix::io::pwrite(&fd, &bytes[at..], at as u64)?;
+    }
+    Ok(fd)
+}

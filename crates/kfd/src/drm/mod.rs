@@ -1,0 +1,43 @@
+//! The DRM side of a GPU: render nodes, and the ioctls that libdrm and the thunk use on them.
+
+mod gem;
+mod info;
+mod table;
+
+use std::sync::{Arc, Weak};
+
+use rocjitsu_gpu::memory::Memory;
+
+use crate::context::Context;
+use crate::driver::Driver;
+pub(crate) use table::TABLE;
+
+/// One open render node.
+#[derive(Debug)]
+pub(crate) struct RenderFile {
+    /// Index of the GPU in the driver's list.
+    pub(crate) gpu: usize,
+    /// The context that acquired its VM.
+    pub(crate) bound: std::sync::Mutex<Option<Weak<Context>>>,
+    /// GEM handles of this file.
+    pub(crate) gem: gem::Handles,
+    /// The GPU's addresses that belong to this file: a context's once it has acquired them.
+    pub(crate) memory: Arc<Memory>,
+}
+
+impl RenderFile {
+    pub(crate) fn new(gpu: usize) -> Self {
+        RenderFile {
+            gpu,
+            bound: Default::default(),
+            gem: Default::default(),
+            memory: Arc::new(Memory::for_program()),
+        }
+    }
+}
+
+/// An ioctl on a render node under way.
+pub(crate) struct DrmCall<'a> {
+    pub(crate) driver: &'a Driver,
+    pub(crate) file: &'a Arc<RenderFile>,
+}

@@ -1,0 +1,382 @@
+//! Events: how GPUs and the driver wake the program. Rules as `kfd_events.c` has them.
+//!
+//! An event is signalled or not, and counts how often it was set (its age). Waiters are told at
+//! once by whoever sets the event, so that one that resets itself wakes all who wait for it.
+
+mod ioctl;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+use zerocopy::FromZeros;
+
+use crate::abi::{HwException, MemoryException, event_type};
+use crate::process::lock;
+pub(crate) use ioctl::{create, destroy, reset, set, wait};
+
+/// Slots of the event page, and so signal events of a context: 1 to 4095, 0 is never given.
+const SLOTS: u32 = 4096;
+/// First id of an event without a slot.
+const FIRST_OTHER: u32 = 0x4000_0000;
+/// Content of a slot that no agent has written to.
+const UNSIGNALLED: u64 = u64::MAX;
+
+/// The words of the event page, one for each signal event, that agents write to.
+pub(crate) trait Page: Send + Sync + std::fmt::Debug {
+    /// The word of a slot.
+    fn load(&self, slot: u32) -> u64;
+    /// Replaces the word of a slot.
+    fn store(&self, slot: u32, value: u64);
+}
+
+/// The events of one context.
+#[derive(Debug, Default)]
+pub(crate) struct Events {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    events: BTreeMap<u32, Event>,
+    /// The allocation that holds the slots, with its handle.
+    page: Option<(u64, Box<dyn Page>)>,
+}
+
+#[derive(Debug)]
+struct Event {
+    kind: u32,
+    auto_reset: bool,
+    signalled: bool,
+    age: u64,
+    memory: MemoryException,
+    hardware: HwException,
+    waiters: Vec<(Arc<Waiter>, usize)>,
+}
+
+/// What a waiter knows of one of its events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Seen {
+    Nothing,
+    Set,
+    Destroyed,
+}
+
+/// A thread in WAIT_EVENTS.
+#[derive(Debug)]
+struct Waiter {
+    seen: Mutex<Vec<Seen>>,
+    changed: Condvar,
+}
+
+impl Waiter {
+    fn tell(&self, index: usize, what: Seen) {
+        if let Some(seen) = lock(&self.seen).get_mut(index) {
+            *seen = what;
+        }
+        self.changed.notify_one();
+    }
+}
+
+impl Event {
+    fn set(&mut self) {
+        self.signalled = !self.auto_reset || self.waiters.is_empty();
+        // Ages 0 and 1 are reserved.
+        self.age = self.age.checked_add(1).unwrap_or(2);
+        for (waiter, index) in &self.waiters {
+            waiter.tell(*index, Seen::Set);
+        }
+    }
+}
+
+/// What is waited for: an event, and the age that the program saw last (0: it does not care).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted {
+    pub(crate) id: u32,
+    pub(crate) age: u64,
+}
+
+/// What the program learns of an event that was set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum News {
+    Nothing,
+    Age(u64),
+    Memory(MemoryException),
+    Hardware(HwException),
+}
+
+/// How a wait ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Waited {
+    /// What was waited for has come; news by index.
+    Complete(Vec<(usize, News)>),
+    Timeout,
+    /// An event was destroyed meanwhile.
+    Failed,
+}
+
+impl Events {
+    /// Makes the allocation of `handle` the event page, all slots unsignalled.
+    ///
+    /// # Errors
+    /// `EINVAL` if there is one already.
+    pub(crate) fn set_page(&self, handle: u64, page: Box<dyn Page>) -> Result<(), Errno> {
+        let mut state = lock(&self.state);
+        if state.page.is_some() {
+            return Err(Errno::INVAL);
+        }
+        for slot in 0..SLOTS {
+            page.store(slot, UNSIGNALLED);
+        }
+        state.page = Some((handle, page));
+        Ok(())
+    }
+
+    /// Whether the allocation of `handle` is the event page, which must not be freed.
+    pub(crate) fn is_page(&self, handle: u64) -> bool {
+        matches!(&lock(&self.state).page, Some((page, _)) if *page == handle)
+    }
+
+    /// Makes an event and returns its id, which is its slot for those that agents signal.
+    ///
+    /// # Errors
+    /// `EINVAL` for an unknown type; `ENOSPC` when all slots are taken.
+    pub(crate) fn create(&self, kind: u32, auto_reset: bool) -> Result<u32, Errno> {
+        if kind > event_type::MEMORY {
+            return Err(Errno::INVAL);
+        }
+        let (mut id, end) = match kind {
+            event_type::SIGNAL | event_type::DEBUG_EVENT => (1, SLOTS),
+            _ => (FIRST_OTHER, 2 * FIRST_OTHER),
+        };
+        let mut state = lock(&self.state);
+        // The lowest free number.
+        for &taken in state.events.range(id..end).map(|(id, _)| id) {
+            if taken != id {
+                break;
+            }
+            id += 1;
+        }
+        if id >= end {
+            return Err(Errno::NOSPC);
+        }
+        let event = Event {
+            kind,
+            auto_reset,
+            signalled: false,
+            age: 1,
+            memory: MemoryException::new_zeroed(),
+            hardware: HwException::new_zeroed(),
+            waiters: Vec::new(),
+        };
+        state.events.insert(id, event);
+        Ok(id)
+    }
+
+    /// Removes an event; whoever waits for it fails.
+    ///
+    /// # Errors
+    /// `EINVAL` if there is none.
+    pub(crate) fn destroy(&self, id: u32) -> Result<(), Errno> {
+        let event = lock(&self.state).events.remove(&id).ok_or(Errno::INVAL)?;
+        for (waiter, index) in event.waiters {
+            waiter.tell(index, Seen::Destroyed);
+        }
+        Ok(())
+    }
+
+    /// Signals an event for the program, which may do so only for those with a slot.
+    ///
+    /// # Errors
+    /// `EINVAL` if there is none.
+    pub(crate) fn set(&self, id: u32) -> Result<(), Errno> {
+        match lock(&self.state).events.get_mut(&id) {
+            Some(event) if id < FIRST_OTHER => {
+                event.set();
+                Ok(())
+            }
+            _ => Err(Errno::INVAL),
+        }
+    }
+
+    /// Takes a signal back.
+    ///
+    /// # Errors
+    /// `EINVAL` if there is no such event with a slot.
+    pub(crate) fn reset(&self, id: u32) -> Result<(), Errno> {
+        match lock(&self.state).events.get_mut(&id) {
+            Some(event) if id < FIRST_OTHER => {
+                event.signalled = false;
+                Ok(())
+            }
+            _ => Err(Errno::INVAL),
+        }
+    }
+
+    /// An agent's interrupt that carries an event's id. If no event has it, those whose slots
+    /// were written to are set, as the kernel does with ids it cannot use.
+    pub(crate) fn interrupt(&self, id: u32) {
+        let state = &mut *lock(&self.state);
+        match state.events.get_mut(&id) {
+            Some(event) if id < FIRST_OTHER => {
+                if let Some((_, page)) = &state.page {
+                    page.store(id, UNSIGNALLED);
+                }
+                event.set();
+            }
+            _ => {
+                let Some((_, page)) = &state.page else { return };
+                for (&slot, event) in state.events.range_mut(1..SLOTS) {
+                    if page.load(slot) != UNSIGNALLED {
+                        page.store(slot, UNSIGNALLED);
+                        event.set();
+                    }
+                }
+            }
+        }
+    }
+
+    /// A GPU's memory fault: sets every event of type MEMORY. Returns whether there is one.
+    pub(crate) fn memory_fault(&self, fault: MemoryException) -> bool {
+        self.set_all(event_type::MEMORY, |event| event.memory = fault)
+    }
+
+    /// Another fault: sets every event of type HW_EXCEPTION. Returns whether there is one.
+    pub(crate) fn hardware_fault(&self, fault: HwException) -> bool {
+        self.set_all(event_type::HW_EXCEPTION, |event| event.hardware = fault)
+    }
+
+    fn set_all(&self, kind: u32, fill: impl Fn(&mut Event)) -> bool {
+        let mut any = false;
+        for event in lock(&self.state).events.values_mut() {
+            if event.kind == kind {
+                fill(event);
+                event.set();
+                any = true;
+            }
+        }
+        any
+    }
+
+    /// Waits for one or, if `all`, every one of `wanted`; `None` waits forever.
+    ///
+    /// # Errors
+    /// `EINVAL` if one of them does not exist.
+    pub(crate) fn wait(
+        &self,
+        wanted: &[Wanted],
+        all: bool,
+        timeout: Option<Duration>,
+    ) -> Result<Waited, Errno> {
+        let waiter = Arc::new(Waiter {
+            seen: Mutex::new(vec![Seen::Nothing; wanted.len()]),
+            changed: Condvar::new(),
+        });
+        let enrolled = self.enrol(wanted, &waiter);
+        let result = enrolled.map(|()| waiter.wait(all, timeout));
+        let mut state = lock(&self.state);
+        for wanted in wanted {
+            if let Some(event) = state.events.get_mut(&wanted.id) {
+                event
+                    .waiters
+                    .retain(|(other, _)| !Arc::ptr_eq(other, &waiter));
+            }
+        }
+        Ok(match result? {
+            Condition::Failed => Waited::Failed,
+            Condition::Open => Waited::Timeout,
+            Condition::Met => {
+                let seen = lock(&waiter.seen);
+                let set = wanted.iter().enumerate().zip(seen.iter());
+                let set = set.filter(|(_, seen)| **seen == Seen::Set);
+                Waited::Complete(
+                    set.map(|((i, wanted), _)| (i, state.news(wanted)))
+                        .collect(),
+                )
+            }
+        })
+    }
+
+    /// Takes what is signalled already and joins the waiters of the other events.
+    fn enrol(&self, wanted: &[Wanted], waiter: &Arc<Waiter>) -> Result<(), Errno> {
+        let mut state = lock(&self.state);
+        for (i, wanted) in wanted.iter().enumerate() {
+            let event = state.events.get_mut(&wanted.id).ok_or(Errno::INVAL)?;
+            let aged =
+                event.kind == event_type::SIGNAL && wanted.age != 0 && wanted.age != event.age;
+            if event.signalled || aged {
+                waiter.tell(i, Seen::Set);
+                event.signalled &= !event.auto_reset;
+            } else {
+                event.waiters.push((waiter.clone(), i));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl State {
+    fn news(&self, wanted: &Wanted) -> News {
+        match self.events.get(&wanted.id) {
+            Some(event) if event.kind == event_type::MEMORY => News::Memory(event.memory),
+            Some(event) if event.kind == event_type::HW_EXCEPTION => News::Hardware(event.hardware),
+            Some(event) if event.kind == event_type::SIGNAL && wanted.age != 0 => {
+                News::Age(event.age)
+            }
+            _ => News::Nothing,
+        }
+    }
+}
+
+/// Whether what a waiter waits for has come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Condition {
+    Open,
+    Met,
+    Failed,
+}
+
+impl Waiter {
+    fn wait(&self, all: bool, timeout: Option<Duration>) -> Condition {
+        // A timeout beyond what an instant can express is none.
+        let end = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let mut seen = lock(&self.seen);
+        loop {
+            let condition = condition(&seen, all);
+            if condition != Condition::Open {
+                return condition;
+            }
+            seen = match end {
+                None => self
+                    .changed
+                    .wait(seen)
+                    .unwrap_or_else(std::sync::PoisonError::into_inner),
+                Some(end) => {
+                    let left = end.saturating_duration_since(Instant::now());
+                    if left.is_zero() {
+                        return Condition::Open;
+                    }
+                    self.changed
+                        .wait_timeout(seen, left)
+                        .unwrap_or_else(std::sync::PoisonError::into_inner)
+                        .0
+                }
+            };
+        }
+    }
+}
+
+fn condition(seen: &[Seen], all: bool) -> Condition {
+    if seen.contains(&Seen::Destroyed) {
+        return Condition::Failed;
+    }
+    let set = seen.iter().filter(|&&seen| seen == Seen::Set).count();
+    if set == seen.len() || (!all && set > 0) {
+        Condition::Met
+    } else {
+        Condition::Open
+    }
+}

@@ -1,0 +1,28 @@
+//! The simulated driver: what a program reaches through `/dev/kfd`, `/dev/dri/renderD*` and sysfs.
+//! One [`Driver`] per process; the preloaded library hands it the program's system calls.
+
+pub mod abi;
+mod alloc;
+mod buffer;
+mod clock;
+mod context;
+mod descriptors;
+mod dmabuf;
+mod driver;
+mod drm;
+mod event;
+mod file;
+mod host;
+mod process;
+mod queue;
+mod report;
+mod svm;
+pub mod table;
+#[cfg(test)]
+mod tests;
+pub mod topology;
+mod user;
+
+pub use driver::{Driver, Error};
+pub use report::{DispatchLine, Fault, IoctlCount, KernelCount, Report};
+pub use rustix::io::Errno;

@@ -1,0 +1,199 @@
+//! The queue ioctls. What is checked, and with which error, is what `kfd_chardev.c` and
+//! `kfd_queue.c` of Linux 6.12 do.
+
+use rocjitsu_gpu::queue::{Aql, AqlParams, Pm4, Pm4Params, Sdma, SdmaParams};
+use rustix::io::Errno;
+
+use super::platform::QueuePlatform;
+use super::worker::{Processor, Queue};
+use crate::abi::{
+    AllocQueueGws, CreateQueue, DestroyQueue, GetQueueWaveState, SetCuMask, UpdateQueue, queue_type,
+};
+use crate::process::lock;
+use crate::table::{Call, Handled};
+
+/// Smallest ring in bytes (`KFD_MIN_QUEUE_RING_SIZE`).
+const SMALLEST_RING: u32 = 0x400;
+/// Highest priority (`KFD_MAX_QUEUE_PRIORITY`).
+const HIGHEST_PRIORITY: u32 = 15;
+
+/// Checks what CREATE and UPDATE have in common.
+fn check(ring: u64, bytes: u32, percentage: u32, priority: u32) -> Handled {
+    if percentage & 0xff > 100 || priority > HIGHEST_PRIORITY {
+        return Err(Errno::INVAL);
+    }
+    if bytes != 0 && (!bytes.is_power_of_two() || bytes < SMALLEST_RING) {
+        return Err(Errno::INVAL);
+    }
+    if ring >> 47 != 0 {
+        return Err(Errno::FAULT);
+    }
+    Ok(())
+}
+
+/// Whether packets would run: there is a ring, and a share of time for it.
+fn active(ring: u64, bytes: u32, percentage: u32) -> bool {
+    ring != 0 && bytes != 0 && percentage & 0xff != 0
+}
+
+pub(crate) fn create(call: &Call<'_>, args: &mut CreateQueue) -> Handled {
+    check(
+        args.ring_base_address,
+        args.ring_size,
+        args.queue_percentage,
+        args.queue_priority,
+    )?;
+    let index = call.driver.gpu_index(args.gpu_id)?;
+    let memory = call.context.memory(index).map_err(|_| Errno::SRCH)?;
+    let config = &call.driver.machine().gpus[index];
+    let compute = match args.queue_type {
+        queue_type::COMPUTE | queue_type::COMPUTE_AQL => true,
+        queue_type::SDMA | queue_type::SDMA_XGMI => false,
+        queue_type::SDMA_BY_ENGINE_ID => {
+            if args.sdma_engine_id >= config.sdma.engines + config.sdma.xgmi_engines {
+                return Err(Errno::INVAL);
+            }
+            false
+        }
+        _ => return Err(Errno::INVAL),
+    };
+    if compute {
+        let (area, control) = config.save_area();
+        if u64::from(args.ctl_stack_size) != control || u64::from(args.ctx_save_restore_size) < area
+        {
+            return Err(Errno::INVAL);
+        }
+    }
+    if args.ring_size == 0 {
+        return Err(Errno::INVAL);
+    }
+    // The queue's own structures must be there. A pin also asks the pager, if retry is on.
+    for (address, write) in [
+        (args.ring_base_address, false),
+        (args.read_pointer_address, true),
+        (args.write_pointer_address, false),
+    ] {
+        memory.pin(address, 8, write).map_err(|_| Errno::INVAL)?;
+    }
+    let device = call.context.device(call.driver, index)?;
+    let doorbells = call.context.doorbells(call.driver, index)?;
+    let slot = doorbells.take().ok_or(Errno::NOMEM)?;
+    let (ring, ring_bytes) = (args.ring_base_address, u64::from(args.ring_size));
+    let threads = call.driver.threads();
+    let processor = match args.queue_type {
+        queue_type::COMPUTE_AQL => Processor::Aql {
+            aql: Aql::new(AqlParams {
+                ring,
+                ring_bytes,
+                read_index: args.read_pointer_address,
+                write_index: args.write_pointer_address,
+                doorbell: slot.index(),
+                threads,
+            }),
+            write_index: args.write_pointer_address,
+        },
+        queue_type::COMPUTE => Processor::Pm4(Pm4::new(Pm4Params {
+            ring,
+            ring_bytes,
+            read_pointer: args.read_pointer_address,
+            xcc: (args.queue_percentage >> 8) & 0xff,
+            threads,
+        })),
+        _ => Processor::Sdma(Sdma::new(SdmaParams {
+            ring,
+            ring_bytes,
+            read_pointer: args.read_pointer_address,
+        })),
+    };
+    let platform = QueuePlatform {
+        events: call.context.events.clone(),
+        recorder: call.driver.recorder().clone(),
+        memory: memory,
+        gpu: format!("GPU {index} ({})", config.target),
+        gpu_id: args.gpu_id,
+        write_index: (args.queue_type == queue_type::COMPUTE_AQL)
+            .then_some(args.write_pointer_address),
+        save_area: (compute && *lock(&call.context.runtime_enabled))
+            .then_some(args.ctx_save_restore_address),
+    };
+    args.doorbell_offset = slot.offset();
+    let ring = (ring, args.ring_size);
+    let suspended = !active(ring.0, ring.1, args.queue_percentage);
+    args.queue_id = call.context.queues.add(|poller| {
+        let queue = Queue::new(index, ring, slot, device, platform, processor, poller);
+        if suspended {
+            queue.suspend();
+        }
+        queue
+    })?;
+    Ok(())
+}
+
+pub(crate) fn destroy(call: &Call<'_>, args: &mut DestroyQueue) -> Handled {
+    call.context.queues.remove(args.queue_id)
+}
+
+/// The ring stays where it is: what is not simulated is a queue that moves.
+pub(crate) fn update(call: &Call<'_>, args: &mut UpdateQueue) -> Handled {
+    check(
+        args.ring_base_address,
+        args.ring_size,
+        args.queue_percentage,
+        args.queue_priority,
+    )?;
+    let queue = call.context.queues.get(args.queue_id).ok_or(Errno::FAULT)?;
+    if !active(
+        args.ring_base_address,
+        args.ring_size,
+        args.queue_percentage,
+    ) {
+        queue.suspend();
+        return Ok(());
+    }
+    if (args.ring_base_address, args.ring_size) != queue.ring {
+        return Err(Errno::INVAL);
+    }
+    queue.resume();
+    Ok(())
+}
+
+/// Masks are whole words; which compute units run a wave makes no difference to its results.
+pub(crate) fn set_cu_mask(call: &Call<'_>, args: &mut SetCuMask) -> Handled {
+    let bits = args.num_cu_mask;
+    if bits == 0 || !bits.is_multiple_of(32) {
+        return Err(Errno::INVAL);
+    }
+    // The kernel ignores what is beyond 1024 bits.
+    let mut mask = vec![0; (bits.min(1024) / 8) as usize];
+    call.user().read(args.cu_mask_ptr, &mut mask)?;
+    call.context.queues.get(args.queue_id).ok_or(Errno::FAULT)?;
+    Ok(())
+}
+
+/// Waves are not saved: there is no state to return.
+pub(crate) fn wave_state(call: &Call<'_>, args: &mut GetQueueWaveState) -> Handled {
+    call.context.queues.get(args.queue_id).ok_or(Errno::INVAL)?;
+    Err(Errno::PERM)
+}
+
+/// One queue of a GPU can have its GWS.
+pub(crate) fn alloc_gws(call: &Call<'_>, args: &mut AllocQueueGws) -> Handled {
+    let queue = call.context.queues.get(args.queue_id).ok_or(Errno::INVAL)?;
+    let most = call.driver.machine().gpus[queue.gpu].gws;
+    if most == 0 {
+        return Err(Errno::NODEV);
+    }
+    if args.num_gws > most {
+        return Err(Errno::INVAL);
+    }
+    let has = queue.gws(None) != 0;
+    if args.num_gws != 0 && (has || call.context.queues.any_gws(queue.gpu)) {
+        return Err(Errno::BUSY);
+    }
+    if args.num_gws == 0 && !has {
+        return Err(Errno::INVAL);
+    }
+    queue.gws(Some(args.num_gws));
+    args.first_gws = 0;
+    Ok(())
+}

@@ -1,0 +1,115 @@
+//! The thread that looks at the doorbells of queues which have nothing to do.
+//!
+//! A doorbell is a plain store that nobody announces. Soon after the last ring it looks every
+//! few microseconds, later less and less often: idle, a thousand times a second.
+
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+
+use super::worker::{Queue, precise_sleeps, spawn};
+use crate::process::lock;
+
+/// Bounds of the time between two looks.
+const SOONEST: Duration = Duration::from_micros(10);
+const LATEST: Duration = Duration::from_millis(1);
+
+/// The thread; ends when dropped.
+#[derive(Debug, Default)]
+pub(super) struct Poller {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What the thread and those who wake it share.
+#[derive(Debug, Default)]
+pub(super) struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    queues: Vec<Arc<Queue>>,
+    /// Something has happened: look often for a while.
+    poked: bool,
+    end: bool,
+}
+
+impl Shared {
+    /// A queue's thread goes to sleep: whoever waited for its work will soon ring again.
+    pub(super) fn poke(&self) {
+        lock(&self.state).poked = true;
+        self.changed.notify_one();
+    }
+}
+
+impl Poller {
+    /// What a queue needs to wake the thread.
+    pub(super) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// Replaces the queues to look at; starts the thread if there is none.
+    ///
+    /// # Errors
+    /// `ENOMEM` if there can be no thread.
+    pub(super) fn watch(&mut self, queues: Vec<Arc<Queue>>) -> Result<(), Errno> {
+        if self.thread.is_none() {
+            let shared = self.shared.clone();
+            self.thread = Some(spawn("rocjitsu-poll", move || poll(&shared))?);
+        }
+        lock(&self.shared.state).queues = queues;
+        self.shared.poke();
+        Ok(())
+    }
+}
+
+impl Drop for Poller {
+    fn drop(&mut self) {
+        let mut state = lock(&self.shared.state);
+        state.end = true;
+        // The queues hold what the thread shares: no circle stays behind.
+        let queues = std::mem::take(&mut state.queues);
+        drop(state);
+        self.shared.changed.notify_one();
+        if let Some(thread) = self.thread.take() {
+            // A panic there has left its message; nobody rings any more.
+            let _ = thread.join();
+        }
+        drop(queues);
+    }
+}
+
+fn poll(shared: &Shared) {
+    precise_sleeps();
+    let mut active = Instant::now();
+    let mut state = lock(&shared.state);
+    while !state.end {
+        if std::mem::take(&mut state.poked) {
+            active = Instant::now();
+        }
+        if state.queues.is_empty() {
+            state = shared
+                .changed
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+            continue;
+        }
+        let mut rung = false;
+        for queue in &state.queues {
+            rung |= queue.ring_if_rung();
+        }
+        if rung {
+            active = Instant::now();
+        }
+        let pause = (active.elapsed() / 8).clamp(SOONEST, LATEST);
+        state = shared
+            .changed
+            .wait_timeout(state, pause)
+            .unwrap_or_else(PoisonError::into_inner)
+            .0;
+    }
+}

@@ -1,0 +1,268 @@
+//! What a run did: dispatches, packets and ioctls, faults. Written when the program ends.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Mutex;
+
+use rocjitsu_exec::record::Class;
+use rocjitsu_gpu::dispatch::Statistics;
+use rocjitsu_gpu::queue::{DispatchReport, Engine};
+use rustix::io::Errno;
+use serde::Serialize;
+
+use crate::process::lock;
+
+/// Dispatches that are listed one by one; later ones are only counted with their kernel.
+const LISTED: usize = 4096;
+
+/// Counts while the program runs.
+#[derive(Debug, Default)]
+pub(crate) struct Recorder {
+    ioctls: Mutex<BTreeMap<String, IoctlCount>>,
+    packets: Mutex<BTreeMap<(Engine, &'static str), u64>>,
+    work: Mutex<Work>,
+}
+
+#[derive(Debug, Default)]
+struct Work {
+    dispatches: Vec<DispatchLine>,
+    dispatches_not_listed: u64,
+    kernels: BTreeMap<String, KernelCount>,
+    faults: Vec<Fault>,
+}
+
+/// How often an ioctl was called.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct IoctlCount {
+    /// Calls.
+    pub calls: u64,
+    /// Failed calls, by error.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub errors: BTreeMap<String, u64>,
+}
+
+/// A dispatch.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct DispatchLine {
+    /// Kernel name, or where it is.
+    pub kernel: String,
+    /// Work-items in x, y, z.
+    pub grid: [u32; 3],
+    /// Work-items of a workgroup in x, y, z.
+    pub workgroup: [u32; 3],
+    /// Waves that ran.
+    pub waves: u64,
+    /// Wave instructions.
+    pub instructions: u64,
+    /// Seconds from the first wave to the last.
+    pub seconds: f64,
+    /// Why it stopped.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// All dispatches of a kernel.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct KernelCount {
+    /// Dispatches, failed ones included.
+    pub dispatches: u64,
+    /// Dispatches that were stopped.
+    pub failed: u64,
+    /// Waves that ran.
+    pub waves: u64,
+    /// Wave instructions by class.
+    pub instructions: BTreeMap<&'static str, u64>,
+    /// Seconds.
+    pub seconds: f64,
+}
+
+impl KernelCount {
+    fn add(&mut self, statistics: &Statistics) {
+        self.waves += statistics.waves;
+        self.seconds += statistics.seconds;
+        for class in Class::ALL {
+            let count = statistics.of(class);
+            if count > 0 {
+                *self.instructions.entry(class.name()).or_default() += count;
+            }
+        }
+    }
+}
+
+/// A queue that stopped.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Fault {
+    /// The GPU.
+    pub gpu: String,
+    /// What happened where.
+    pub text: String,
+}
+
+/// What a run did.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Report {
+    /// Number of the process.
+    pub process: u32,
+    /// Its command line.
+    pub command: Vec<String>,
+    /// The GPUs, by name and target.
+    pub gpus: Vec<String>,
+    /// Most memory that the process had resident, in KiB.
+    pub peak_memory_kib: u64,
+    /// Dispatches in the order of their ends, the first few thousand.
+    pub dispatches: Vec<DispatchLine>,
+    /// Dispatches that are counted with their kernels only.
+    pub dispatches_not_listed: u64,
+    /// Sums over dispatches, by kernel.
+    pub kernels: BTreeMap<String, KernelCount>,
+    /// Wave instructions by class, over all kernels.
+    pub instructions: BTreeMap<&'static str, u64>,
+    /// Queues that stopped.
+    pub faults: Vec<Fault>,
+    /// Packets by engine and name.
+    pub packets: BTreeMap<&'static str, BTreeMap<&'static str, u64>>,
+    /// Ioctls by name; those that the driver does not know by number.
+    pub ioctls: BTreeMap<String, IoctlCount>,
+}
+
+fn engine_name(engine: Engine) -> &'static str {
+    match engine {
+        Engine::Aql => "aql",
+        Engine::Pm4 => "pm4",
+        Engine::Sdma => "sdma",
+    }
+}
+
+impl Recorder {
+    pub(crate) fn ioctl(&self, name: &str, result: Result<(), Errno>) {
+        let mut ioctls = lock(&self.ioctls);
+        if !ioctls.contains_key(name) {
+            ioctls.insert(name.to_owned(), IoctlCount::default());
+        }
+        if let Some(count) = ioctls.get_mut(name) {
+            count.calls += 1;
+            if let Err(error) = result {
+                *count.errors.entry(error.to_string()).or_default() += 1;
+            }
+        }
+    }
+
+    pub(crate) fn packet(&self, engine: Engine, name: &'static str) {
+        *lock(&self.packets).entry((engine, name)).or_default() += 1;
+    }
+
+    pub(crate) fn dispatch(&self, ran: &DispatchReport<'_>) {
+        let work = &mut *lock(&self.work);
+        let kernel = work.kernels.entry(ran.kernel.to_owned()).or_default();
+        kernel.dispatches += 1;
+        match &ran.outcome {
+            Ok(statistics) => kernel.add(statistics),
+            Err(_) => kernel.failed += 1,
+        }
+        if work.dispatches.len() >= LISTED {
+            work.dispatches_not_listed += 1;
+            return;
+        }
+        let nothing = Statistics::default();
+        let statistics = ran.outcome.as_ref().map_or(&nothing, |done| *done);
+        work.dispatches.push(DispatchLine {
+            kernel: ran.kernel.to_owned(),
+            grid: ran.grid,
+            workgroup: ran.workgroup,
+            waves: statistics.waves,
+            instructions: statistics.total(),
+            seconds: statistics.seconds,
+            error: ran.outcome.as_ref().err().cloned(),
+        });
+    }
+
+    pub(crate) fn fault(&self, gpu: &str, text: &str) {
+        lock(&self.work).faults.push(Fault {
+            gpu: gpu.to_owned(),
+            text: text.to_owned(),
+        });
+    }
+
+    /// The counts; who ran and on what is the driver's to add.
+    pub(crate) fn report(&self) -> Report {
+        let mut packets: BTreeMap<_, BTreeMap<_, _>> = BTreeMap::new();
+        for (&(engine, name), &count) in &*lock(&self.packets) {
+            let engine = packets.entry(engine_name(engine)).or_default();
+            engine.insert(name, count);
+        }
+        let work = lock(&self.work);
+        let mut instructions = BTreeMap::new();
+        for kernel in work.kernels.values() {
+            for (&class, count) in &kernel.instructions {
+                *instructions.entry(class).or_default() += count;
+            }
+        }
+        Report {
+            dispatches: work.dispatches.clone(),
+            dispatches_not_listed: work.dispatches_not_listed,
+            kernels: work.kernels.clone(),
+            instructions,
+            faults: work.faults.clone(),
+            packets,
+            ioctls: lock(&self.ioctls).clone(),
+            ..Report::default()
+        }
+    }
+}
+
+impl Report {
+    /// Fills in what the host knows of this process.
+    pub(crate) fn with_process(mut self) -> Report {
+        self.process = std::process::id();
+        // The arguments as the kernel keeps them: `std::env::args` is empty in a preloaded library.
+        self.command = std::fs::read("/proc/self/cmdline").map_or(Vec::new(), |bytes| {
+            let bytes = bytes.strip_suffix(&[0]).unwrap_or(&bytes);
+            let args = bytes.split(|&byte| byte == 0);
+            args.map(|arg| String::from_utf8_lossy(arg).into_owned())
+                .collect()
+        });
+        self.peak_memory_kib = std::fs::read_to_string("/proc/self/status")
+            .ok()
+            .and_then(|status| {
+                let line = status
+                    .lines()
+                    .find_map(|line| line.strip_prefix("VmHWM:"))?;
+                line.split_whitespace().next()?.parse().ok()
+            })
+            .unwrap_or(0);
+        self
+    }
+}
+
+/// A summary for people: a few lines.
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let dispatches = self.dispatches.len() as u64 + self.dispatches_not_listed;
+        let instructions: u64 = self.instructions.values().sum();
+        let seconds: f64 = self.kernels.values().map(|kernel| kernel.seconds).sum();
+        writeln!(
+            f,
+            "{dispatches} dispatches of {} kernels, {instructions} wave instructions in {seconds:.3} s; {} MiB at most",
+            self.kernels.len(),
+            self.peak_memory_kib / 1024
+        )?;
+        let mut kernels: Vec<_> = self.kernels.iter().collect();
+        kernels.sort_by(|a, b| b.1.seconds.total_cmp(&a.1.seconds));
+        for (name, kernel) in kernels.iter().take(10) {
+            writeln!(
+                f,
+                "  {:>9.3} s  {:>7} x  {name}",
+                kernel.seconds, kernel.dispatches
+            )?;
+        }
+        for fault in &self.faults {
+            writeln!(f, "  stopped: {}: {}", fault.gpu, fault.text)?;
+        }
+        for (name, count) in &self.ioctls {
+            for (error, times) in &count.errors {
+                writeln!(f, "  ioctl {name}: {times} x {error}")?;
+            }
+        }
+        Ok(())
+    }
+}
