@@ -1,6 +1,7 @@
 //! Tests of the GPU's virtual memory.
 
 use super::*;
+use rocjitsu_exec::memory::MemoryPort;
 use std::os::fd::AsFd;
 
 #[test]
@@ -608,4 +609,32 @@ fn only_lent_memory_goes_with_the_program_and_own_addresses_are_out_of_its_way()
     assert_eq!(scratch, OWN.start);
     memory.write(scratch, &[1]).unwrap();
     memory.free(scratch).unwrap();
+}
+
+#[test]
+fn waves_load_and_store_across_neighbours() {
+    let arena = Arena::new("test").unwrap();
+    let memory = Memory::new(0);
+    let (second, first) = (page_of(&arena, 2), page_of(&arena, 1));
+    let map = |at, storage, access| memory.map(at, storage, 0, PAGE, access, "page").unwrap();
+    map(0x10000, first, Access::ReadWrite);
+    map(0x11000, second, Access::ReadWrite);
+    map(0x12000, page_of(&arena, 3), Access::Read);
+    let mut port = MemoryPort::new(&memory);
+    assert_eq!(port.read::<4>(0x10ffe), Ok([1, 1, 2, 2]));
+    assert_eq!(port.read::<4>(0x11fff), Ok([2, 3, 3, 3]));
+    assert_eq!(port.read::<4>(0x12ffd), Err(FaultKind::Unmapped));
+    port.write(0x10ffd, [5, 6, 7, 8, 9, 10]).unwrap();
+    assert_eq!(port.read::<8>(0x10ffc), Ok([1, 5, 6, 7, 8, 9, 10, 2]));
+    assert_eq!(port.write(0x11ffe, [9; 4]), Err(FaultKind::NotWritable));
+    assert_eq!(port.store(0x12ffe, &[9; 4]), Err(FaultKind::NotWritable));
+    assert_eq!(port.read::<2>(0x11ffe), Ok([2, 2]), "nothing was stored");
+    memory.protect(0x12000, PAGE, Access::ReadWrite).unwrap();
+    port.refresh();
+    assert_eq!(port.write(0x12ffe, [9; 4]), Err(FaultKind::Unmapped));
+    assert_eq!(port.read::<2>(0x12ffe), Ok([3, 3]));
+    assert!(
+        port.locate(0x10fff, 65, false).is_err(),
+        "rows go lane by lane"
+    );
 }
