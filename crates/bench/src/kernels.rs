@@ -9,6 +9,7 @@ use rocjitsu_cli::launch::Launch;
 use rocjitsu_cli::launch::from_description::Selection;
 use rocjitsu_cli::launch::place::Statistics;
 use rocjitsu_config::preset_for_target;
+use rocjitsu_gpu::dispatch::jit;
 use rocjitsu_gpu::memory::Memory;
 use rocjitsu_isa::Target;
 use rocjitsu_lanes::Backend;
@@ -16,8 +17,39 @@ use rocjitsu_observe::Silent;
 
 use crate::native;
 
+/// What computes lanes, and what is compiled.
+#[derive(Clone, Copy)]
+struct Executor {
+    name: &'static str,
+    backend: Backend,
+    compiler: jit::Options,
+}
+
+/// The interpreter with each back end of the host, and the compiler where it has one.
+fn executors() -> Vec<Executor> {
+    let interpreter = |backend: Backend| Executor {
+        name: backend.name(),
+        backend,
+        compiler: jit::Options::OFF,
+    };
+    let mut all: Vec<Executor> = Backend::supported().map(interpreter).collect();
+    if Backend::Avx512.is_supported() {
+        all.push(best());
+    }
+    all
+}
+
+/// What a launch uses if nothing else is asked for.
+fn best() -> Executor {
+    Executor {
+        name: "compiled",
+        backend: Backend::best(),
+        compiler: jit::Options::default(),
+    }
+}
+
 /// One kernel, timed: the fastest of `repeat` runs on one thread.
-fn time(path: &Path, target: Target, backend: Backend, repeat: u32) -> Result<Statistics> {
+fn time(path: &Path, target: Target, executor: Executor, repeat: u32) -> Result<Statistics> {
     let launch = Launch::from_description(
         path,
         Selection {
@@ -27,7 +59,7 @@ fn time(path: &Path, target: Target, backend: Backend, repeat: u32) -> Result<St
     )?;
     let gpu = preset_for_target(target.name()).ok_or_else(|| anyhow!("no preset for {target}"))?;
     let memory = Arc::new(Memory::new(gpu.vram_bytes));
-    let engine = Engine::new(&gpu, target, backend, &memory)?;
+    let engine = Engine::new(&gpu, target, executor.backend, executor.compiler, &memory)?;
     let placed = launch.place(&memory)?;
     let options = Options {
         threads: 1,
@@ -71,12 +103,12 @@ pub fn loops(data: &Path, repeat: u32) -> Result<()> {
     for (kernel, what) in KERNELS {
         let path = data.join(format!("perf/built/{kernel}.json"));
         let mut line = format!("{what:<28}");
-        for backend in Backend::supported() {
+        for executor in executors() {
             match time(
                 &path,
                 Target::Gfx942,
-                backend,
-                if backend == Backend::Scalar {
+                executor,
+                if executor.backend == Backend::Scalar {
                     1
                 } else {
                     repeat
@@ -85,11 +117,12 @@ pub fn loops(data: &Path, repeat: u32) -> Result<()> {
                 Ok(run) => {
                     let each = ns_each(&run);
                     line += &format!(
-                        "  {backend} {each:7.2} ({:5.1}x native)",
+                        "  {} {each:7.2} ({:5.1}x native)",
+                        executor.name,
                         each / native_valu
                     );
                 }
-                Err(error) => line += &format!("  {backend}: {error:#}"),
+                Err(error) => line += &format!("  {}: {error:#}", executor.name),
             }
         }
         println!("{line}");
@@ -112,12 +145,12 @@ pub fn loops(data: &Path, repeat: u32) -> Result<()> {
         let path = data.join(format!("perf/built/{kernel}.json"));
         let native = native::fma(fmas, repeat);
         let mut line = format!("{kernel:<24} {:<8} native {native:6.1}", target.name());
-        for backend in Backend::supported() {
+        for executor in executors() {
             match time(
                 &path,
                 target,
-                backend,
-                if backend == Backend::Scalar {
+                executor,
+                if executor.backend == Backend::Scalar {
                     1
                 } else {
                     repeat
@@ -126,9 +159,9 @@ pub fn loops(data: &Path, repeat: u32) -> Result<()> {
                 Ok(run) => {
                     let count = run.by_class.get("matrix").copied().unwrap_or(0).max(1);
                     let each = run.seconds * 1e9 / count as f64;
-                    line += &format!("  {backend} {each:9.1} ({:5.2}x)", each / native);
+                    line += &format!("  {} {each:9.1} ({:5.2}x)", executor.name, each / native);
                 }
-                Err(error) => line += &format!("  {backend}: {error:#}"),
+                Err(error) => line += &format!("  {}: {error:#}", executor.name),
             }
         }
         println!("{line}");
@@ -160,7 +193,7 @@ pub fn corpus(data: &Path, repeat: u32) -> Result<()> {
             .unwrap_or_default()
             .to_string_lossy()
             .into_owned();
-        match time(&path, Target::Gfx942, Backend::best(), repeat.min(2)) {
+        match time(&path, Target::Gfx942, best(), repeat.min(2)) {
             Ok(run) => println!(
                 "{name:<32} {:10.3} ms {:>10} instructions {:8.1} M/s {:6.2} ns each",
                 run.seconds * 1e3,

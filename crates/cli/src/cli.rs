@@ -15,15 +15,21 @@ use crate::output::{BAD, Output, chain, is_broken_pipe, styled};
     name = "rocjitsu",
     version,
     propagate_version = true,
-    max_term_width = 100
+    max_term_width = 100,
+    args_conflicts_with_subcommands = true,
+    override_usage = "rocjitsu COMMAND ...\n       rocjitsu [OPTIONS] -- PROGRAM [ARGUMENTS]"
 )]
 pub struct Cli {
     #[command(subcommand)]
-    command: Command,
+    command: Option<Command>,
+    #[command(flatten)]
+    run: commands::run::ShortArgs,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Run a program with simulated GPUs
+    Run(commands::run::Args),
     /// Run one kernel: from a launch description (.json) or from a code object with arguments
     Launch(commands::launch::Args),
     /// Show what is in a code object: targets, kernels, arguments, segments
@@ -36,6 +42,8 @@ enum Command {
     Coverage(commands::coverage::Args),
     /// Show or check the configuration of the simulated GPU
     Config(commands::config::Args),
+    /// Check whether programs can run here, and say what to do if not
+    Doctor(commands::doctor::Args),
     /// Print a completion script for a shell
     Completions(commands::completions::Args),
 }
@@ -55,14 +63,21 @@ pub fn main() -> ExitCode {
             return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
         }
     };
+    let Some(command) = cli.command.or_else(|| cli.run.program().map(Command::Run)) else {
+        let _ = Cli::command()
+            .error(ErrorKind::MissingSubcommand, "a command, or -- and a program, is needed")
+            .print();
+        return ExitCode::from(2);
+    };
     let mut out = Output::new();
-    let result = run(&cli.command, &mut out).and_then(|status| {
+    let result = run(&command, &mut out).and_then(|status| {
         out.flush()?;
         Ok(status)
     });
     match result {
         Ok(Status::Good) => ExitCode::SUCCESS,
         Ok(Status::Bad) => ExitCode::from(1),
+        Ok(Status::Exit(status)) => ExitCode::from(status),
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             if error.is::<UsageError>() {
@@ -87,12 +102,14 @@ pub fn main() -> ExitCode {
 
 fn run(command: &Command, out: &mut Output) -> anyhow::Result<Status> {
     match command {
+        Command::Run(args) => commands::run::run(args, out),
         Command::Launch(args) => commands::launch::run(args, out),
         Command::Info(args) => commands::info::run(args, out),
         Command::Demo(args) => commands::demo::run(args, out),
         Command::Disasm(args) => commands::disasm::run(args, out),
         Command::Coverage(args) => commands::coverage::run(args, out),
         Command::Config(args) => commands::config::run(args, out),
+        Command::Doctor(args) => commands::doctor::run(args, out),
         Command::Completions(args) => commands::completions::run(args, out),
     }
 }

@@ -6,14 +6,14 @@ use anyhow::{Context, Result, anyhow, bail};
 use rocjitsu_config::Gpu;
 use rocjitsu_exec::error::Cause;
 use rocjitsu_exec::record::Class;
-use rocjitsu_gpu::dispatch::{self, Device, Dispatch, DispatchError, Limits};
+use rocjitsu_gpu::dispatch::{self, Device, Dispatch, DispatchError, Limits, jit};
 use rocjitsu_gpu::memory::Memory;
 use rocjitsu_isa::Target;
 use rocjitsu_lanes::Backend;
 use rocjitsu_observe::Observer;
 
 use crate::launch::Launch;
-use crate::launch::place::{Placed, Statistics};
+use crate::launch::place::{Compiled, Placed, Statistics};
 
 /// How to execute.
 pub struct Options<'a> {
@@ -49,13 +49,27 @@ pub fn backend() -> Result<Backend> {
     Ok(backend)
 }
 
+/// Whether code is compiled: `ROCJITSU_JIT` says 0 or 1; by default it is where the host can.
+///
+/// # Errors
+///
+/// Any other value.
+pub fn compiler() -> Result<jit::Options> {
+    let value = std::env::var_os("ROCJITSU_JIT").unwrap_or_default();
+    match &*value.to_string_lossy() {
+        "" | "1" => Ok(jit::Options::default()),
+        "0" => Ok(jit::Options::OFF),
+        other => bail!("ROCJITSU_JIT is `{other}`: it takes 0 or 1"),
+    }
+}
+
 /// A device that runs launches.
 pub struct Engine {
     device: Device,
 }
 
 impl Engine {
-    /// A device like `gpu` that executes code of `target`.
+    /// A device like `gpu` that executes code of `target`, and compiles as `compiler` says.
     ///
     /// # Errors
     ///
@@ -64,6 +78,7 @@ impl Engine {
         gpu: &Gpu,
         target: Target,
         backend: Backend,
+        compiler: jit::Options,
         memory: &Arc<Memory>,
     ) -> Result<Engine> {
         let limits = Limits {
@@ -74,8 +89,8 @@ impl Engine {
         };
         // Built at the first use, which would count as time of the first dispatch.
         target.table();
-        let device =
-            Device::new(target, backend, limits, memory.clone()).map_err(|e| anyhow!(e))?;
+        let device = Device::compiling(target, backend, compiler, limits, memory.clone())
+            .map_err(|e| anyhow!(e))?;
         Ok(Engine { device })
     }
 
@@ -123,6 +138,17 @@ impl Engine {
             seconds: done.seconds,
             peak_register_pages: done.peak_register_pages as u64,
             lane_back_end: self.device.backend().name().to_owned(),
+            compiled: match self.device.compiled() {
+                Ok(report) => Compiled::Yes {
+                    runs: report.runs,
+                    instructions: report.instructions,
+                    bytes: report.bytes,
+                    seconds: report.seconds,
+                },
+                Err(why) => Compiled::No {
+                    why: why.to_owned(),
+                },
+            },
         })
     }
 

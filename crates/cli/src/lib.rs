@@ -1,7 +1,7 @@
 //! The `rocjitsu` command: launching kernels from code objects, looking into them, configuration.
 //! Each command has a file of its own; `launch` holds what belongs to a kernel launch.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod cli;
 pub mod commands;

@@ -17,6 +17,11 @@ pub const HEAD: Style = Style::new().bold();
 /// Style of secondary matter.
 pub const DIM: Style = Style::new().dimmed();
 
+/// Says something on standard error, where it does not mix with a program's output.
+pub fn warn(what: &dyn std::fmt::Display) {
+    let _ = writeln!(anstream::stderr(), "rocjitsu: {what}");
+}
+
 /// A command's output.
 pub struct Output {
     stream: io::BufWriter<anstream::AutoStream<io::StdoutLock<'static>>>,

@@ -8,6 +8,7 @@ use rocjitsu_cli::engine::{Engine, Options};
 use rocjitsu_cli::launch::Launch;
 use rocjitsu_cli::launch::from_description::Selection;
 use rocjitsu_config::preset_for_target;
+use rocjitsu_gpu::dispatch::jit;
 use rocjitsu_gpu::memory::Memory;
 use rocjitsu_isa::Target;
 use rocjitsu_lanes::Backend;
@@ -32,13 +33,35 @@ fn descriptions(folder: &str, target: Target) -> Vec<PathBuf> {
     found
 }
 
+/// What computes lanes, and what is compiled.
+type Executor = (Backend, jit::Options);
+
+/// The interpreter with every back end of the host, and code that is compiled before it runs for the first time.
+fn executors() -> impl Iterator<Item = Executor> {
+    let interpreters = Backend::supported().map(|backend| (backend, jit::Options::OFF));
+    let compiler = jit::Options {
+        enabled: true,
+        threshold: 0,
+    };
+    let compiled = Backend::Avx512
+        .is_supported()
+        .then_some((Backend::Avx512, compiler));
+    interpreters.chain(compiled)
+}
+
 /// Runs a kernel and says what is wrong with its outputs.
-fn run(path: &Path, selection: Selection, backend: Backend, threads: usize) -> Result<(), String> {
+fn run(
+    path: &Path,
+    selection: Selection,
+    (backend, compiler): Executor,
+    threads: usize,
+) -> Result<(), String> {
     let launch = Launch::from_description(path, selection).map_err(|e| format!("{e:#}"))?;
     let target = launch.code.target();
     let gpu = preset_for_target(target.name()).ok_or("no preset")?;
     let memory = Arc::new(Memory::new(gpu.vram_bytes));
-    let engine = Engine::new(&gpu, target, backend, &memory).map_err(|e| format!("{e:#}"))?;
+    let engine =
+        Engine::new(&gpu, target, backend, compiler, &memory).map_err(|e| format!("{e:#}"))?;
     let placed = launch.place(&memory).map_err(|e| format!("{e:#}"))?;
     let options = Options {
         threads,
@@ -69,11 +92,11 @@ fn whole(target: Target, run_as: Option<Target>) {
     let mut failures = Vec::new();
     let mut count = 0;
     for path in descriptions("corpus", target) {
-        for backend in Backend::supported() {
+        for executor in executors() {
             count += 1;
-            if let Err(why) = run(&path, Selection { target, run_as }, backend, 2) {
+            if let Err(why) = run(&path, Selection { target, run_as }, executor, 2) {
                 failures.push(format!(
-                    "{} on {backend}: {why}",
+                    "{} on {executor:?}: {why}",
                     path.file_stem().unwrap_or_default().display()
                 ));
             }
@@ -132,7 +155,12 @@ fn any_number_of_threads() {
                 target: Target::Gfx942,
                 run_as: None,
             };
-            if let Err(why) = run(&path, selection, Backend::best(), threads) {
+            if let Err(why) = run(
+                &path,
+                selection,
+                (Backend::best(), jit::Options::default()),
+                threads,
+            ) {
                 panic!("{name} with {threads} threads: {why}");
             }
         }

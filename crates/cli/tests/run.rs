@@ -17,6 +17,7 @@ fn rocjitsu(args: &[&str]) -> (Option<i32>, String, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_rocjitsu"))
         .args(args)
         .env_remove("ROCJITSU_LANES")
+        .env_remove("ROCJITSU_JIT")
         .output()
         .unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();

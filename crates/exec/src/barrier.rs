@@ -45,7 +45,8 @@ pub fn wait(wave: &mut Wave, group: &Group, slot: usize) -> bool {
 pub fn ready(wave: &Wave, group: &Group) -> bool {
     match wave.waiting {
         Waiting::No | Waiting::Turn => true,
-        Waiting::Ended => false,
+        // The scheduler asks the device.
+        Waiting::Gws(_) | Waiting::Ended => false,
         Waiting::Barrier(slot) => {
             let slot = usize::from(slot) % group.barriers.len();
             group.barriers[slot]

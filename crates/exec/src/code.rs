@@ -2,13 +2,14 @@
 //! A block is a straight run of instructions; its records hold all that executing them needs.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, RwLock};
 
 use rocjitsu_isa::{FeatureSet, Target, decode};
 use rocjitsu_lanes::Backend;
 
 use crate::error::{Cause, Fault};
+use crate::jit::{self, Jit, Part};
 use crate::lower::{Lowering, State, lower};
 use crate::memory::MemoryPort;
 use crate::record::{Class, Record};
@@ -33,12 +34,22 @@ pub struct Block {
     pub counts: [u32; Class::COUNT],
     /// Address behind the last one.
     pub end: u64,
+    /// Lanes of the waves that execute it.
+    lanes: u32,
+    /// How often it was interpreted, roughly: threads may overlook each other.
+    heat: AtomicU32,
+    /// Whether a thread has begun to compile it.
+    claimed: AtomicBool,
+    /// How it executes once that is decided: in parts, or record by record.
+    parts: OnceLock<Option<Box<[Part]>>>,
 }
 
 /// All decoded code of a device.
 pub struct CodeCache {
     target: Target,
     backend: Backend,
+    /// The compiler, or why there is none.
+    jit: Result<Jit, String>,
     blocks: RwLock<HashMap<Key, Arc<Block>>>,
     /// Bytes that blocks were made from, by address.
     watched: Mutex<HashMap<u64, Box<[u8]>>>,
@@ -46,15 +57,51 @@ pub struct CodeCache {
 }
 
 impl CodeCache {
-    /// An empty cache for code of `target`, executed by `backend`.
-    pub fn new(target: Target, backend: Backend) -> CodeCache {
+    /// An empty cache for code of `target`, executed by `backend`; `options` say what is compiled.
+    pub fn new(target: Target, backend: Backend, options: jit::Options) -> CodeCache {
         CodeCache {
             target,
             backend,
+            jit: Jit::new(backend, options),
             blocks: RwLock::default(),
             watched: Mutex::default(),
             epoch: AtomicU64::new(0),
         }
+    }
+
+    /// What was compiled, or why nothing is.
+    ///
+    /// # Errors
+    /// The reason: switched off, another back end, no memory for code.
+    pub fn compiled(&self) -> Result<jit::Report, &str> {
+        match &self.jit {
+            Ok(jit) => Ok(jit.report()),
+            Err(why) => Err(why),
+        }
+    }
+
+    /// The parts of a block, or `None` where it is interpreted as a whole.
+    #[inline(always)]
+    pub(crate) fn parts<'b>(&self, block: &'b Block) -> Option<&'b [Part]> {
+        match block.parts.get() {
+            Some(parts) => parts.as_deref(),
+            None => self.warm(block),
+        }
+    }
+
+    /// Counts an execution of a block that is not compiled; enough of them, and it is.
+    fn warm<'b>(&self, block: &'b Block) -> Option<&'b [Part]> {
+        let Ok(jit) = &self.jit else { return None };
+        let heat = block.heat.load(Ordering::Relaxed);
+        if heat < jit.threshold() {
+            block.heat.store(heat + 1, Ordering::Relaxed);
+            return None;
+        }
+        if block.claimed.swap(true, Ordering::Relaxed) {
+            return None;
+        }
+        let parts = jit.compile(&block.records, block.lanes);
+        block.parts.get_or_init(|| parts).as_deref()
     }
 
     /// Drops all decoded code, as an invalidation of the instruction cache asks for.
@@ -67,6 +114,9 @@ impl CodeCache {
             .lock()
             .unwrap_or_else(|e| e.into_inner())
             .clear();
+        if let Ok(jit) = &self.jit {
+            jit.reset();
+        }
         self.epoch.fetch_add(1, Ordering::Release);
     }
 
@@ -142,6 +192,13 @@ impl CodeCache {
             records: records.into(),
             counts,
             end: pc,
+            lanes: key.state.lanes(),
+            heat: AtomicU32::new(0),
+            claimed: AtomicBool::new(false),
+            parts: match self.jit {
+                Ok(_) => OnceLock::new(),
+                Err(_) => OnceLock::from(None),
+            },
         })
     }
 
@@ -213,6 +270,12 @@ const VIEW: usize = 1024;
 /// A block that ran before, with its key.
 type Entry = Option<(Key, Arc<Block>)>;
 
+/// What a [`CodeView`] has found; goes with its cache.
+pub struct Found {
+    epoch: u64,
+    entries: Box<[Entry]>,
+}
+
 /// One worker's view of the cache: finds blocks that ran before without a lock.
 pub struct CodeView<'a> {
     cache: &'a CodeCache,
@@ -227,6 +290,28 @@ impl<'a> CodeView<'a> {
             cache,
             epoch: cache.epoch.load(Ordering::Acquire),
             entries: vec![None; VIEW].into(),
+        }
+    }
+
+    /// The cache behind the view.
+    pub(crate) fn cache(&self) -> &'a CodeCache {
+        self.cache
+    }
+
+    /// A view of the same `cache` that an earlier one was of, with what that one had found.
+    pub fn resume(cache: &'a CodeCache, found: Found) -> CodeView<'a> {
+        CodeView {
+            cache,
+            epoch: found.epoch,
+            entries: found.entries,
+        }
+    }
+
+    /// What the view has found, for a later one.
+    pub fn into_found(self) -> Found {
+        Found {
+            epoch: self.epoch,
+            entries: self.entries,
         }
     }
 

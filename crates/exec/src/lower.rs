@@ -1,18 +1,20 @@
 //! From a decoded instruction to the record that executes: each family resolves its own.
 
-use rocjitsu_isa::{Inst, Name, Operand as Coded, Special, Target};
+use rocjitsu_isa::{Format, Inst, Name, Operand as Coded, RegFile, Special, Target};
 use rocjitsu_lanes::Backend;
 
 use crate::error::{Cause, Fault};
 use crate::record::{Class, Flow, Operand, Record};
+use crate::refusal;
 use crate::target::TargetFacts;
-use crate::wave::{Cx, INDEXING, Wave, mode, scalar};
+use crate::wave::{Cx, INDEXING, VGPRS, Wave, mode, scalar, vgpr_unit};
 
 /// State of a wave that decides how code is lowered. Part of a block's key, so that records need not
 /// ask for it again.
 ///
 /// Bits 7:0 MODE.FP_ROUND and FP_DENORM; 8 DX10_CLAMP; 9 IEEE; 10 FP16_OVFL; 11 wave of 64;
-/// 15:12 operands of VGPR indexing mode (gfx9); 23:16 VGPR bank bits (gfx1250); 24 VGPR indexing mode is on.
+/// 15:12 operands of VGPR indexing mode (gfx9); 23:16 VGPR bank bits (gfx1250); 24 VGPR indexing mode is on;
+/// 25 vector instructions are skipped (gfx9); 31:26 VGPRs of the wave ([`Wave::set_vgprs`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct State(pub u32);
 
@@ -31,8 +33,8 @@ impl State {
                 | u32::from(m & mode::FP16_OVFL != 0) << 10
                 | u32::from(wave.lanes == 64) << 11
                 | operands << 12
-                | (wave.decode_state & 0xff) << 16
-                | u32::from(indexing) << 24,
+                | (wave.decode_state & 0x3ff) << 16
+                | wave.decode_state & VGPRS,
         )
     }
     /// Lanes of the wave.
@@ -62,6 +64,17 @@ impl State {
     /// Whether VGPR indexing mode is on: then a write to M0 may change what is decoded.
     pub fn indexing(self) -> bool {
         self.0 >> 24 & 1 != 0
+    }
+    /// Whether vector instructions are skipped.
+    pub fn skips_vectors(self) -> bool {
+        self.0 >> 25 & 1 != 0
+    }
+    /// VGPRs of the wave, `None` if instructions cannot name more.
+    pub fn vgprs(self, target: Target) -> Option<u32> {
+        match self.0 >> 26 {
+            0 => None,
+            units => Some(units * vgpr_unit(target)),
+        }
     }
     /// VGPR banks of `s_set_vgpr_msb`: bits 1:0 src0, 3:2 src1, 5:4 src2, 7:6 dst.
     pub fn banks(self) -> u32 {
@@ -151,6 +164,12 @@ impl Lowering {
 
 /// The record of an instruction. One without semantics gets a record that stops the wave.
 pub fn lower(inst: Inst, pc: u64, lowering: &mut Lowering) -> Record {
+    if lowering.state.skips_vectors() && is_vector(inst.format()) {
+        return Record::new(inst, pc, Class::Control, |_, _| Flow::Next);
+    }
+    if let Some(record) = beyond(&inst, pc, lowering) {
+        return record;
+    }
     let indexing = lowering.state.indexing();
     let mut record = crate::families::lower(&inst, pc, lowering);
     if let Some(record) = record.as_mut().filter(|_| indexing) {
@@ -164,8 +183,51 @@ pub fn lower(inst: Inst, pc: u64, lowering: &mut Lowering) -> Record {
 }
 
 fn unsupported(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
-    let what = format!("{} ({:?})", record.inst.op().name(), record.inst.format());
+    let what = refusal::text(&record.inst);
     cx.fault(record, Cause::Unsupported { what })
+}
+
+/// What VSKIP skips: "no VOP*/M*BUF/MIMG/DS/FLAT instructions are issued" (CDNA3 manual, "S_SETVSKIP").
+fn is_vector(format: Format) -> bool {
+    use Format::*;
+    !matches!(
+        format,
+        SMEM | SOP1 | SOP2 | SOP2_LIT | SOPC | SOPK | SOPK_LIT | SOPP | EXP
+    )
+}
+
+/// The highest VGPR that an instruction names, if the wave was not given that many. Registers that M0 or an index
+/// adds to, and those behind a bank of `s_set_vgpr_msb`, are not looked at.
+fn highest_beyond(inst: &Inst, lowering: &Lowering) -> Option<(u32, u32)> {
+    let vgprs = lowering.state.vgprs(lowering.target)?;
+    if lowering.state.banks() != 0 {
+        return None;
+    }
+    let effects = inst.effects(lowering.lanes());
+    let named = effects.reads.iter().chain(&effects.writes);
+    let highest = named
+        .filter(|range| range.file == RegFile::Vgpr)
+        .map(|range| u32::from(range.first) + u32::from(range.count) - 1)
+        .max()?;
+    (highest >= vgprs).then_some((highest, vgprs))
+}
+
+/// A record that stops the wave, for an instruction that names a VGPR which the wave does not have.
+fn beyond(inst: &Inst, pc: u64, lowering: &Lowering) -> Option<Record> {
+    let (highest, vgprs) = highest_beyond(inst, lowering)?;
+    let mut record = Record::new(*inst, pc, Class::Control, |cx, record| {
+        let what = format!(
+            "v{} in {}: the kernel's descriptor gives the wave {} VGPRs (v0 to v{})",
+            record.imm,
+            record.inst.op().name(),
+            record.imm2,
+            record.imm2 - 1
+        );
+        cx.fault(record, Cause::Illegal { what })
+    });
+    record.ends_block = true;
+    (record.imm, record.imm2) = (i64::from(highest), i64::from(vgprs));
+    Some(record)
 }
 
 impl Cx<'_, '_> {

@@ -3,14 +3,14 @@
 
 use rocjitsu_isa::{Inst, Name};
 use rocjitsu_lanes::matrix::{
-    COperand, Family, Kind, MatrixOp, Modifiers, Operands, Prepared, Registers, ScaleFormat,
-    ScaleOperand,
+    COperand, Family, Kind, MatrixOp, Modifiers, Pointers, Prepared, ScaleFormat, ScaleOperand,
 };
 
 use crate::error::Cause;
 use crate::lower::Lowering;
 use crate::record::{Class, Exactness, Flow, Operand, Record};
-use crate::wave::{Cx, Wave};
+use crate::registers::VectorRegisters;
+use crate::wave::Cx;
 
 /// Most registers that an operand takes: 32x32 results of 64 lanes, or K = 128 in bytes of 32 lanes.
 const ROWS: usize = 32;
@@ -113,35 +113,14 @@ pub fn lower(inst: &Inst, pc: u64, lowering: &mut Lowering) -> Option<Record> {
     Some(record)
 }
 
-/// Registers of an operand: slices of lanes.
-type Rows<'w, const N: usize> = [&'w [u32]; N];
-
-/// Fills `found` with the rows of an operand that begins at register `first`, and returns those.
-fn rows<'w, 'r, const N: usize>(
-    wave: &'w Wave,
-    first: u32,
-    count: usize,
-    found: &'r mut Rows<'w, N>,
-) -> &'r [&'w [u32]] {
-    let found = &mut found[..count.min(N)];
-    for (i, row) in found.iter_mut().enumerate() {
-        *row = wave.v.read(first + i as u32);
-    }
-    found
-}
+/// Where the registers of an operand begin.
+type Rows<const N: usize> = [*const u32; N];
 
 fn run(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
     let Some(details) = record.matrix.as_deref() else {
         return Flow::Next;
     };
-    let Registers {
-        a,
-        b,
-        c,
-        d,
-        index,
-        scale,
-    } = details.prepared.registers();
+    let need = details.prepared.registers();
     let (Some(dst), Some(first_a), Some(first_b)) = (
         record.dst.vector(),
         record.src[0].vector(),
@@ -150,72 +129,91 @@ fn run(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
         // A prefix that only loads scale factors is decoded together with its instruction.
         return Flow::Next;
     };
-    let (mut rows_a, mut rows_b): (Rows<'_, INPUTS>, Rows<'_, INPUTS>) =
-        ([&[]; INPUTS], [&[]; INPUTS]);
-    let mut rows_c: Rows<'_, ROWS>;
-    let (mut rows_i, mut rows_sa, mut rows_sb): (Rows<'_, 2>, Rows<'_, 2>, Rows<'_, 2>) =
-        ([&[]; 2], [&[]; 2], [&[]; 2]);
-    let shared = details.scale.map(|operand| cx.get32(operand));
-    let wave = &*cx.wave;
-    let lanes = wave.lanes as usize;
-    let c_operand = match record.src[2] {
-        Operand::Vector(r) if u32::from(r) == dst && c == d => {
-            for (i, row) in cx.unit.matrix[..d.min(ROWS)].iter_mut().enumerate() {
-                row[..lanes].copy_from_slice(wave.v.read(dst + i as u32));
-            }
-            COperand::InPlace
-        }
+    let shared = details.scale.map(|operand| match operand {
+        Operand::Vector(_) | Operand::None => 0,
+        operand => cx.get32(operand),
+    });
+    // D first: a page that it allocates may be read through another operand.
+    let mut d: [*mut u32; ROWS] = [std::ptr::null_mut(); ROWS];
+    let d = &mut d[..need.d.min(ROWS)];
+    cx.wave.v.write_ptrs(dst, &mut cx.unit.pool, d);
+    let registers = &cx.wave.v;
+    let mut rows_a: Rows<INPUTS> = [std::ptr::null(); INPUTS];
+    let mut rows_b: Rows<INPUTS> = [std::ptr::null(); INPUTS];
+    let mut rows_c: Rows<ROWS> = [std::ptr::null(); ROWS];
+    let mut small: [Rows<2>; 3] = [[std::ptr::null(); 2]; 3];
+    let (a, b) = (
+        &mut rows_a[..need.a.min(INPUTS)],
+        &mut rows_b[..need.b.min(INPUTS)],
+    );
+    registers.read_ptrs(first_a, a);
+    registers.read_ptrs(first_b, b);
+    let c = &mut rows_c[..need.c.min(ROWS)];
+    let c = match record.src[2] {
         Operand::Vector(r) => {
-            rows_c = [&[]; ROWS];
-            COperand::Rows(rows(wave, u32::from(r), c, &mut rows_c))
+            let first = u32::from(r);
+            registers.read_ptrs(first, c);
+            let apart = first + need.c as u32 <= dst || dst + need.d as u32 <= first;
+            if !apart && (first, need.c) != (dst, need.d) {
+                // D lies across C: what a job writes another one would read.
+                for (row, to) in c.iter_mut().zip(cx.unit.matrix.iter_mut()) {
+                    // SAFETY: a register has the lanes of the wave, 64 at most.
+                    unsafe { row.copy_to_nonoverlapping(to.as_mut_ptr(), registers.lanes()) };
+                    *row = to.as_ptr();
+                }
+            }
+            COperand::Rows(c)
         }
         Operand::Const(k) => COperand::Constant(k),
         _ => COperand::Constant(0),
     };
+    let [index, scale_a, scale_b] = &mut small;
     let index = match details.index {
-        Operand::Vector(r) => rows(wave, u32::from(r), index, &mut rows_i),
+        Operand::Vector(r) => {
+            let index = &mut index[..need.index.min(2)];
+            registers.read_ptrs(u32::from(r), index);
+            &*index
+        }
         _ => &[],
     };
-    let operands = Operands {
-        a: rows(wave, first_a, a, &mut rows_a),
-        b: rows(wave, first_b, b, &mut rows_b),
-        c: c_operand,
+    let scales = need.scale.min(2);
+    let [sa, sb] = details.scale;
+    let operands = Pointers {
+        a,
+        b,
+        c,
         index,
-        scale_a: scale_operand(wave, details.scale[0], shared[0], scale, &mut rows_sa),
-        scale_b: scale_operand(wave, details.scale[1], shared[1], scale, &mut rows_sb),
+        scale_a: scale_operand(registers, sa, shared[0], &mut scale_a[..scales]),
+        scale_b: scale_operand(registers, sb, shared[1], &mut scale_b[..scales]),
     };
-    let results = &mut cx.unit.matrix[..d.min(ROWS)];
-    if let Err(error) = details
-        .prepared
-        .execute(cx.unit.backend, &operands, results)
-    {
-        return cx.fault(
+    // SAFETY: the operands have the registers that the instruction needs, or as many as there are
+    // in the arrays, which hold the most that any instruction takes; registers have the lanes of
+    // the wave. C was copied if it overlaps D.
+    let done = unsafe { details.prepared.execute_at(cx.unit.backend, &operands, d) };
+    match done {
+        Ok(()) => Flow::Next,
+        Err(error) => cx.fault(
             record,
             Cause::Illegal {
                 what: error.to_string(),
             },
-        );
+        ),
     }
-    for (i, result) in cx.unit.matrix[..d.min(ROWS)].iter().enumerate() {
-        cx.wave
-            .v
-            .write(dst + i as u32, &mut cx.unit.pool)
-            .copy_from_slice(&result[..lanes]);
-    }
-    Flow::Next
 }
 
 /// The scale factors of an operand: rows of registers, or `shared`, the value that all lanes have.
 fn scale_operand<'r>(
-    wave: &'r Wave,
+    registers: &VectorRegisters,
     operand: Operand,
     shared: u32,
-    count: usize,
-    found: &'r mut Rows<'r, 2>,
-) -> ScaleOperand<'r> {
+    found: &'r mut [*const u32],
+) -> ScaleOperand<'r, *const u32> {
     match operand {
         Operand::None => ScaleOperand::One,
-        Operand::Vector(r) => ScaleOperand::Rows(rows(wave, u32::from(r), count, found)),
+        Operand::Vector(r) => {
+            registers.read_ptrs(u32::from(r), found);
+            ScaleOperand::Rows(found)
+        }
         // An inline float constant stands for its exponent.
         Operand::Const(k) if k > 64 && k <= u64::from(u32::MAX) => {
             ScaleOperand::Constant((k >> 23) as u8)

@@ -43,6 +43,13 @@ impl PagePool {
         self.free.push(page);
     }
 
+    /// Begins to count anew, and keeps at most `limit` pages for later. All pages must have been given back.
+    pub fn restart(&mut self, limit: usize) {
+        self.free.truncate(limit);
+        self.in_use = 0;
+        self.peak = 0;
+    }
+
     /// The most pages that were in use at one time.
     pub fn peak(&self) -> usize {
         self.peak
@@ -55,6 +62,27 @@ pub struct Slot {
     page: u16,
     /// Bytes.
     offset: u16,
+}
+
+impl Slot {
+    /// A number of the register's own: its page in the bits from 12, below them the byte offset.
+    pub fn key(self) -> u32 {
+        u32::from(self.page) << PAGE_SHIFT | u32::from(self.offset)
+    }
+}
+
+/// log2 of the bytes of a page.
+pub const PAGE_SHIFT: u32 = 12;
+
+/// What a [`Source`] refers to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// A register, by its key ([`Slot::key`]).
+    Register(u32),
+    /// A row outside the registers, by its address.
+    Row(u64),
+    /// A row of the worker's shared values, by its number.
+    Shared(usize),
 }
 
 /// Where 16 or more words lie that a lane operation reads, resolved as far as it can be when code is decoded:
@@ -91,6 +119,15 @@ impl Source {
             base: Source::ABSOLUTE as u16,
             step: 0,
             offset: row.as_ptr() as u64,
+        }
+    }
+
+    /// What the source refers to.
+    pub fn place(self) -> Place {
+        match usize::from(self.base) {
+            Source::ABSOLUTE => Place::Row(self.offset),
+            Source::SHARED => Place::Shared(self.offset as usize / 64),
+            page => Place::Register((page as u32) << PAGE_SHIFT | self.offset as u32),
         }
     }
 
@@ -174,6 +211,23 @@ impl VectorRegisters {
         unsafe { self.pages[page].as_ptr().cast::<u32>().add(within) }
     }
 
+    /// Where the lanes of the registers from `first` on begin, for reading.
+    #[inline]
+    pub fn read_ptrs(&self, first: u32, out: &mut [*const u32]) {
+        for (register, out) in (first..).zip(out) {
+            *out = self.read_ptr(register);
+        }
+    }
+
+    /// Where the lanes of the registers from `first` on begin, for writing; their pages exist
+    /// from now on.
+    #[inline]
+    pub fn write_ptrs(&mut self, first: u32, pool: &mut PagePool, out: &mut [*mut u32]) {
+        for (register, out) in (first..).zip(out) {
+            *out = self.write_ptr(register, pool);
+        }
+    }
+
     #[cold]
     #[inline(never)]
     fn allocate(&mut self, page: usize, pool: &mut PagePool) {
@@ -241,6 +295,25 @@ impl VectorRegisters {
             .cast::<u8>()
             .wrapping_add(usize::from(slot.offset))
             .cast()
+    }
+
+    /// Makes the pages exist whose bits are set.
+    #[inline(always)]
+    pub fn claim(&mut self, pages: u32, pool: &mut PagePool) {
+        let mut left = pages;
+        while left != 0 {
+            let page = left.trailing_zeros() as usize;
+            left &= left - 1;
+            if self.pages[page] == NonNull::from(&ZEROS) {
+                self.allocate(page, pool);
+            }
+        }
+    }
+
+    /// Addresses of the pages, [`PAGES`] of them; those that do not exist read as zero.
+    #[inline(always)]
+    pub fn page_bases(&self) -> *const *const u8 {
+        self.bases.as_ptr()
     }
 
     /// Gives all pages back; the registers read as zero again.

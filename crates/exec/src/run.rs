@@ -1,10 +1,13 @@
 //! The run loop: a wave's instructions one after the other, until it waits, ends or has had its turn.
 
+use std::ops::Range;
+
 use rocjitsu_lanes::Backend;
 use rocjitsu_lanes::kernel::{Args, Aux, Src};
 use rocjitsu_lanes::vector::{Lanes, Scalar};
 
 use crate::code::CodeView;
+use crate::jit::Part;
 use crate::lower::State;
 use crate::record::{Class, Fast, Flow, Record, Step};
 use crate::wave::{Cx, Waiting, scalar};
@@ -90,6 +93,7 @@ fn run_loop<L: Lanes>(
         dst_shift: 0,
         aux: Aux(0),
     };
+    let cache = code.cache();
     loop {
         let state = State::of(cx.wave);
         let block = match code.block(cx.wave.pc, state, &mut cx.unit.memory) {
@@ -101,40 +105,26 @@ fn run_loop<L: Lanes>(
         };
         cx.wave.pc = block.end;
         args.exec = cx.wave.exec();
-        for (done, record) in block.records.iter().enumerate() {
-            match record.step {
-                Step::Fast => {
-                    fast::<L, false, false>(cx, record, &mut args);
-                    continue;
+        let left_at = match cache.parts(block) {
+            None => span::<L>(cx, &block.records, 0..block.records.len(), &mut args),
+            Some(parts) => in_parts::<L>(cx, &block.records, parts, &mut args),
+        };
+        match left_at {
+            None | Some((_, Flow::Next | Flow::Jump)) => {}
+            Some((at, Flow::Wait)) => {
+                for r in &block.records[..=at] {
+                    counts[r.class as usize] += 1;
                 }
-                Step::FastMask => {
-                    fast::<L, true, false>(cx, record, &mut args);
-                    continue;
+                if std::mem::take(&mut cx.wave.code_stale) {
+                    code.invalidate();
                 }
-                Step::FastFull => {
-                    fast::<L, true, true>(cx, record, &mut args);
-                    continue;
-                }
-                Step::Handler => {}
+                return Stop::Waits;
             }
-            match (record.run)(cx, record) {
-                Flow::Next => args.exec = cx.wave.exec(),
-                Flow::Jump => break,
-                Flow::Wait => {
-                    for r in &block.records[..=done] {
-                        counts[r.class as usize] += 1;
-                    }
-                    if std::mem::take(&mut cx.wave.code_stale) {
-                        code.invalidate();
-                    }
-                    return Stop::Waits;
+            Some((at, Flow::Fault)) => {
+                for r in &block.records[..at] {
+                    counts[r.class as usize] += 1;
                 }
-                Flow::Fault => {
-                    for r in &block.records[..done] {
-                        counts[r.class as usize] += 1;
-                    }
-                    return Stop::Fault;
-                }
+                return Stop::Fault;
             }
         }
         for (total, n) in counts.iter_mut().zip(&block.counts) {
@@ -146,6 +136,71 @@ fn run_loop<L: Lanes>(
             return Stop::Quantum;
         }
     }
+}
+
+/// Executes a block of which parts are compiled. Returns as [`span`] does.
+#[inline(always)]
+fn in_parts<L: Lanes>(
+    cx: &mut Cx<'_, '_>,
+    records: &[Record],
+    parts: &[Part],
+    args: &mut Args,
+) -> Option<(usize, Flow)> {
+    for part in parts {
+        match part {
+            Part::Records(range) => {
+                let left_at = span::<L>(cx, records, range.clone(), args);
+                if left_at.is_some() {
+                    return left_at;
+                }
+            }
+            // SAFETY: code is compiled only for the back end that stands for AVX-512, and for waves of the
+            // size in the block's key.
+            #[cfg(target_arch = "x86_64")]
+            Part::Code(code) => unsafe {
+                let (wave, unit) = (&mut *cx.wave, &mut *cx.unit);
+                code.run(
+                    &mut wave.v,
+                    &mut unit.pool,
+                    &mut wave.s,
+                    &mut unit.temp.spill,
+                );
+            },
+        }
+    }
+    None
+}
+
+/// Interprets records. `None` when all of them are done, else which one left the block, and how.
+#[inline(always)]
+fn span<L: Lanes>(
+    cx: &mut Cx<'_, '_>,
+    records: &[Record],
+    range: Range<usize>,
+    args: &mut Args,
+) -> Option<(usize, Flow)> {
+    for (at, record) in range.clone().zip(&records[range]) {
+        match record.step {
+            Step::Fast => {
+                fast::<L, false, false>(cx, record, args);
+                continue;
+            }
+            Step::FastMask => {
+                fast::<L, true, false>(cx, record, args);
+                continue;
+            }
+            Step::FastFull => {
+                fast::<L, true, true>(cx, record, args);
+                continue;
+            }
+            Step::Handler => {}
+        }
+        match (record.run)(cx, record) {
+            Flow::Next => args.exec = cx.wave.exec(),
+            left => return Some((at, left)),
+        }
+    }
+    None
 }
 
 /// A lane operation without modifiers. With `MASK` it may read and write masks and have no register

@@ -1,8 +1,11 @@
 //! The state of one wave, and what its workgroup and its worker keep for it.
 
+use std::sync::Arc;
+
 use rocjitsu_isa::Target;
 use rocjitsu_lanes::Backend;
 
+use crate::gws::Gws;
 use crate::memory::MemoryPort;
 use crate::registers::{PagePool, VectorRegisters};
 
@@ -59,6 +62,12 @@ pub mod hwreg {
 /// M0\[15:12\].
 pub const INDEXING: u32 = 1 << 8;
 
+/// Bit of [`Wave::decode_state`]: vector instructions are skipped (gfx9).
+pub const VSKIP: u32 = 1 << 9;
+
+/// Bits of [`Wave::decode_state`] that hold the number of VGPRs the wave has; see [`Wave::set_vgprs`].
+pub const VGPRS: u32 = 0xfc00_0000;
+
 /// One wave.
 pub struct Wave {
     /// The scalar file: SGPRs, VCC, TTMPs, M0, EXEC (see [`scalar`]).
@@ -70,7 +79,7 @@ pub struct Wave {
     /// MODE register.
     pub mode: u32,
     /// State that decides how code is decoded: VGPR bank bits (gfx1250 `s_set_vgpr_msb`) in bits 7:0,
-    /// [`INDEXING`].
+    /// [`INDEXING`], [`VSKIP`], [`VGPRS`].
     pub decode_state: u32,
     /// Vector registers, AccVGPRs included.
     pub v: VectorRegisters,
@@ -93,6 +102,8 @@ pub struct Wave {
     pub named_barrier: u8,
     /// Doorbell of the queue that the wave was launched from, as `s_sendmsg_rtn` tells it.
     pub doorbell: u32,
+    /// Number of the dispatch in its queue, as `s_sendmsg_rtn` tells it.
+    pub dispatch_id: u64,
     /// Data of the interrupts that the wave has raised (`s_sendmsg` INTERRUPT); the dispatcher takes them.
     pub interrupts: Vec<u32>,
     /// The wave asked for the instruction cache to be invalidated; the run loop does it.
@@ -106,10 +117,17 @@ pub enum Waiting {
     No,
     /// A barrier of its workgroup, by slot in [`Group::barriers`].
     Barrier(u8),
+    /// A resource of global wave sync, which another workgroup may release.
+    Gws(crate::gws::Wait),
     /// It gave up its turn (sleep, spin) and can run when others have had theirs.
     Turn,
     /// It has ended.
     Ended,
+}
+
+/// Units in which [`VGPRS`] counts; every target allocates multiples of it.
+pub(crate) fn vgpr_unit(target: Target) -> u32 {
+    if target == Target::Gfx1250 { 16 } else { 4 }
 }
 
 impl Wave {
@@ -131,9 +149,17 @@ impl Wave {
             barrier_phase: [0; 32],
             named_barrier: 0,
             doorbell: 0,
+            dispatch_id: 0,
             interrupts: Vec::new(),
             code_stale: false,
         }
+    }
+
+    /// Says how many VGPRs the wave was given: instructions that name another one stop it. Without this, and
+    /// where it has all that can be encoded, all are there.
+    pub fn set_vgprs(&mut self, count: u32, target: Target) {
+        let units = count.div_ceil(vgpr_unit(target));
+        self.decode_state = self.decode_state & !VGPRS | if units < 64 { units << 26 } else { 0 };
     }
 
     /// A pair of words of the scalar file.
@@ -231,8 +257,10 @@ pub struct Unit<'a> {
     pub target: Target,
     /// Rows of temporary values: sources and results that modifiers touch.
     pub temp: Box<Temp>,
-    /// Results of a matrix instruction before they go to its registers.
+    /// C of a matrix instruction whose D lies across it.
     pub matrix: Box<[[u32; 64]; 32]>,
+    /// Global wave sync of the device. A unit has one of its own until its owner puts the device's here.
+    pub gws: Arc<Gws>,
     /// Why the last instruction stopped its wave.
     pub fault: Option<Box<crate::error::Fault>>,
 }
@@ -243,18 +271,59 @@ impl<'a> Unit<'a> {
     /// # Panics
     /// If it is not: the caller chooses from [`Backend::supported`].
     pub fn new(memory: MemoryPort<'a>, backend: Backend, target: Target) -> Unit<'a> {
+        Unit::with_buffers(Buffers::default(), memory, backend, target)
+    }
+
+    /// A worker's state with the buffers of an earlier one.
+    ///
+    /// # Panics
+    /// As [`Unit::new`].
+    pub fn with_buffers(
+        buffers: Buffers,
+        memory: MemoryPort<'a>,
+        backend: Backend,
+        target: Target,
+    ) -> Unit<'a> {
         assert!(
             backend.is_supported(),
             "lane back end {backend} on a host without it"
         );
         Unit {
-            pool: PagePool::default(),
+            pool: buffers.pool,
             memory,
             backend,
             target,
+            temp: buffers.temp,
+            matrix: buffers.matrix,
+            gws: Arc::default(),
+            fault: None,
+        }
+    }
+
+    /// The buffers, for a later one.
+    pub fn into_buffers(self) -> Buffers {
+        Buffers {
+            pool: self.pool,
+            temp: self.temp,
+            matrix: self.matrix,
+        }
+    }
+}
+
+/// What of a [`Unit`] is worth keeping from one dispatch to the next.
+pub struct Buffers {
+    /// Pages for vector registers.
+    pub pool: PagePool,
+    temp: Box<Temp>,
+    matrix: Box<[[u32; 64]; 32]>,
+}
+
+impl Default for Buffers {
+    fn default() -> Buffers {
+        Buffers {
+            pool: PagePool::default(),
             temp: Temp::new(),
             matrix: Box::new([[0; 64]; 32]),
-            fault: None,
         }
     }
 }
@@ -268,6 +337,8 @@ pub struct Temp {
     pub src: [[[u32; 64]; 2]; 4],
     /// Results before modifiers.
     pub dst: [[u32; 64]; 4],
+    /// Values that compiled code has no registers for.
+    pub spill: [[u32; 16]; crate::jit::SPILL_ROWS],
 }
 
 impl Temp {
@@ -277,6 +348,7 @@ impl Temp {
             splat: [[[0; 16]; 2]; 4],
             src: [[[0; 64]; 2]; 4],
             dst: [[0; 64]; 4],
+            spill: [[0; 16]; crate::jit::SPILL_ROWS],
         })
     }
 }

@@ -7,9 +7,9 @@ use std::sync::{
     RwLockWriteGuard,
 };
 
-/// The place of a lock in the order. A thread that holds a lock takes only locks of higher rank.
+/// The place of a lock in the order, below 64. A thread that holds a lock takes only locks of higher rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Rank(pub u16);
+pub struct Rank(pub u8);
 
 impl Rank {
     /// The tables of a driver's context: handles and their allocations.
@@ -22,9 +22,11 @@ impl Rank {
     pub const USERS: Rank = Rank(40);
 }
 
+// Ranks that this thread holds, one bit for each. Without a destructor: locks are taken until the very end of a
+// thread, when those of other values have run.
 #[cfg(debug_assertions)]
 thread_local! {
-    static HELD: std::cell::RefCell<Vec<Rank>> = const { std::cell::RefCell::new(Vec::new()) };
+    static HELD: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
 /// Notes that this thread holds a rank, until dropped.
@@ -34,14 +36,15 @@ struct Held(#[cfg_attr(not(debug_assertions), allow(dead_code))] Rank);
 impl Held {
     fn new(rank: Rank) -> Held {
         #[cfg(debug_assertions)]
-        HELD.with_borrow_mut(|held| {
+        {
+            let held = HELD.get();
             assert!(
-                held.iter().all(|&other| other < rank),
-                "a lock of rank {} is taken while {held:?} are held: the order is ascending",
+                held >> rank.0 == 0,
+                "a lock of rank {} is taken while {held:#x} (a bit for each rank) are held: the order is ascending",
                 rank.0
             );
-            held.push(rank);
-        });
+            HELD.set(held | 1 << rank.0);
+        }
         Held(rank)
     }
 }
@@ -49,7 +52,7 @@ impl Held {
 impl Drop for Held {
     fn drop(&mut self) {
         #[cfg(debug_assertions)]
-        HELD.with_borrow_mut(|held| held.retain(|&other| other != self.0));
+        HELD.set(HELD.get() & !(1 << self.0.0));
     }
 }
 

@@ -2,6 +2,7 @@
 //! An operation is written once against [`Lanes`]; [`KernelSet::of`] instantiates it.
 
 use crate::backend::Backend;
+use crate::trace::{Trace, TraceKernel};
 use crate::vector::{Lanes, Scalar, WIDTH};
 
 /// One source of a kernel: where its first 16 lanes lie, and how far the next 16 are.
@@ -308,13 +309,13 @@ impl Port for Mask {
 impl Input for Mask {
     #[inline(always)]
     unsafe fn load<L: Lanes>(args: &Args, _slot: usize, chunk: usize) -> L::M {
-        L::mask((args.mask_in >> (chunk * WIDTH)) as u16)
+        L::mask_operand(args.mask_in, chunk)
     }
 }
 impl Output for Mask {
     #[inline(always)]
     unsafe fn store<L: Lanes, const FULL: bool>(args: &mut Args, chunk: usize, value: L::M) {
-        args.mask_out |= u64::from(L::bits(value)) << (chunk * WIDTH) & args.exec;
+        L::mask_result(&mut args.mask_out, args.exec, chunk, value);
     }
 }
 
@@ -629,6 +630,11 @@ unsafe fn avx512<O: Op>(args: &mut Args) {
     unsafe { drive::<crate::vector::Avx512, O>(args) }
 }
 
+fn trace<O: Op>(args: &mut Args) {
+    // SAFETY: this back end reads and writes no memory.
+    unsafe { group::<Trace, O, true, true>(args, 0) }
+}
+
 /// The kernels of one operation, and what its caller has to know of its shape.
 #[derive(Clone, Copy, Debug)]
 pub struct KernelSet {
@@ -642,6 +648,8 @@ pub struct KernelSet {
     pub inputs: &'static [Kind],
     /// Whether [`Args::mask_out`] is written.
     pub gives_mask: bool,
+    /// What the kernels but the modal one compute, as a graph.
+    pub trace: TraceKernel,
 }
 
 impl KernelSet {
@@ -657,6 +665,7 @@ impl KernelSet {
             out: <O::Out as Outputs>::KIND,
             inputs: <O::In as Inputs>::KINDS,
             gives_mask: <O::Out as Outputs>::GIVES_MASK,
+            trace: TraceKernel(trace::<O>),
         }
     }
 

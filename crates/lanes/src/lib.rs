@@ -4,6 +4,7 @@
 //!
 //! - [`backend`]: which vector instruction set of the host computes, chosen at run time.
 //! - [`vector`]: one trait, [`vector::Lanes`], of operations on 16 lanes, and its three implementations.
+//! - [`trace`]: a back end that writes down what it is told to compute, for a compiler.
 //! - [`kernel`]: the loop that carries an operation over the registers of a whole wave.
 //! - [`fp`]: number formats and exact arithmetic in every mode, on single values.
 //! - [`scalar`]: the arithmetic of single instructions, on single values.
@@ -14,6 +15,7 @@ pub mod fp;
 pub mod kernel;
 pub mod matrix;
 pub mod scalar;
+pub mod trace;
 pub mod vector;
 
 #[cfg(test)]

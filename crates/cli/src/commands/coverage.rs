@@ -8,6 +8,7 @@ use anyhow::Result;
 use rocjitsu_exec::families::lower;
 use rocjitsu_exec::lower::{Lowering, State};
 use rocjitsu_exec::record::Exactness;
+use rocjitsu_exec::refusal::{is_graphics, reason};
 use rocjitsu_exec::target::EXECUTABLE;
 use rocjitsu_isa::{FeatureSet, Inst, Row, Target, decode};
 use rocjitsu_lanes::Backend;
@@ -59,28 +60,25 @@ enum Support {
     Untried,
 }
 
+/// Forms of an operation that do not execute.
+#[derive(Clone, Copy, Debug, Default)]
+struct Gap {
+    missing: u32,
+    /// Of so many forms.
+    forms: u32,
+    /// Why, where they were left out on purpose.
+    reason: Option<&'static str>,
+}
+
 /// What became of the forms of one target.
 #[derive(Debug)]
 struct Coverage {
     target: Target,
     encodings: BTreeMap<String, Tally>,
-    /// Operations with a form that does not execute: how many such forms, of how many.
-    missing: BTreeMap<&'static str, (u32, u32)>,
+    /// Operations with a form that does not execute.
+    missing: BTreeMap<&'static str, Gap>,
     /// Graphics operations that do not execute.
     graphics: BTreeSet<&'static str>,
-}
-
-/// Whether an operation only serves graphics: images, exports, interpolation, parameters, screen partitions.
-fn is_graphics(operation: &str) -> bool {
-    const STARTS: [&str; 6] = [
-        "image_",
-        "exp",
-        "v_interp_",
-        "lds_param_load",
-        "lds_direct_load",
-        "v_screen_partition",
-    ];
-    STARTS.iter().any(|start| operation.starts_with(start))
 }
 
 impl Tally {
@@ -170,8 +168,10 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Status> {
         }
         writeln!(out, "{}", coverage.total().line(coverage.target.name()))?;
         if args.missing {
-            for (name, (missing, forms)) in &coverage.missing {
-                writeln!(out, "  {name} ({missing} of {forms} forms)")?;
+            for (name, gap) in &coverage.missing {
+                let (missing, forms) = (gap.missing, gap.forms);
+                let reason = gap.reason.map(|r| format!(": {r}")).unwrap_or_default();
+                writeln!(out, "  {name} ({missing} of {forms} forms){reason}")?;
             }
             for name in &coverage.graphics {
                 writeln!(out, "  {name} (graphics)")?;
@@ -211,7 +211,8 @@ fn instances(row: &Row, set: FeatureSet) -> impl Iterator<Item = Inst> {
 
 /// Tries a form: it executes if one of its first instances does.
 fn support(row: &Row, set: FeatureSet, wave: u32) -> Support {
-    const TRIES: usize = 100;
+    // Enough for the codes of messages, which are beyond 0x80 in the order of attempts.
+    const TRIES: usize = 400;
     let state = State(0xf0 | u32::from(wave == 64) << 11);
     let mut found = Support::Untried;
     for inst in instances(row, set).take(TRIES) {
@@ -252,7 +253,8 @@ impl Coverage {
                 .entry(row.format.to_string())
                 .or_default();
             let counts = coverage.missing.entry(name).or_default();
-            counts.1 += 1;
+            counts.forms += 1;
+            counts.reason = reason(row.op);
             match support(row, target.execution_set(wave), wave) {
                 Support::Exact => tally.exact += 1,
                 Support::Bounded => tally.bounded += 1,
@@ -263,11 +265,11 @@ impl Coverage {
                 }
                 Support::Missing => {
                     tally.missing += 1;
-                    counts.0 += 1;
+                    counts.missing += 1;
                 }
             }
         }
-        coverage.missing.retain(|_, counts| counts.0 > 0);
+        coverage.missing.retain(|_, gap| gap.missing > 0);
         coverage
     }
 
@@ -311,6 +313,15 @@ mod tests {
         for target in Target::ALL {
             let total = Coverage::of(target).total();
             assert!(total.untried * 50 < total.forms(), "{target}: {total:?}");
+        }
+    }
+
+    #[test]
+    fn what_does_not_execute_has_a_reason() {
+        for target in EXECUTABLE {
+            for (name, gap) in Coverage::of(target).missing {
+                assert!(gap.reason.is_some(), "{target}: {name} {gap:?}");
+            }
         }
     }
 

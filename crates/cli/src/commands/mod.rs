@@ -5,10 +5,12 @@ pub mod config;
 pub mod coverage;
 pub mod demo;
 pub mod disasm;
+pub mod doctor;
 pub mod gpu;
 pub mod info;
 pub mod launch;
 pub mod report;
+pub mod run;
 
 /// Whether a command that ran to its end found everything in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,4 +19,6 @@ pub enum Status {
     Good,
     /// Exit status 1.
     Bad,
+    /// The exit status of a program that was run.
+    Exit(u8),
 }

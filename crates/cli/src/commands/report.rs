@@ -44,7 +44,13 @@ pub fn execute<'a>(
     quiet: bool,
 ) -> Result<Report<'a>> {
     let memory = Arc::new(Memory::new(host.gpu.vram_bytes));
-    let engine = Engine::new(&host.gpu, launch.code.target(), host.backend, &memory)?;
+    let engine = Engine::new(
+        &host.gpu,
+        launch.code.target(),
+        host.backend,
+        host.compiler,
+        &memory,
+    )?;
     let placed = launch.place(&memory)?;
     let groups = launch
         .grid
@@ -136,6 +142,7 @@ impl Report<'_> {
             "peak_resident_bytes": peak_resident_bytes(),
             "peak_register_pages": run.peak_register_pages,
             "lane_back_end": run.lane_back_end,
+            "compiled": run.compiled,
         }))
     }
 

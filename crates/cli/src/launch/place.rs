@@ -53,6 +53,36 @@ pub struct Statistics {
     pub peak_register_pages: u64,
     /// Name of the lane back end (`scalar`, `avx2`, `avx512`).
     pub lane_back_end: String,
+    /// What the engine has compiled since it exists.
+    pub compiled: Compiled,
+}
+
+/// Code that was compiled for this host.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+#[serde(untagged)]
+pub enum Compiled {
+    /// Some, or at least it could have been.
+    Yes {
+        /// Runs of instructions.
+        runs: u64,
+        /// Instructions in them.
+        instructions: u64,
+        /// Bytes of code.
+        bytes: u64,
+        /// Time spent, on all threads together.
+        seconds: f64,
+    },
+    /// None.
+    No {
+        /// The reason.
+        why: String,
+    },
+}
+
+impl Default for Compiled {
+    fn default() -> Compiled {
+        Compiled::No { why: String::new() }
+    }
 }
 
 impl Launch {

@@ -22,9 +22,11 @@ pub fn lower(inst: &Inst, pc: u64, lowering: &Lowering) -> Option<Record> {
         Op::s_barrier_signal_isfirst => signal_isfirst,
         Op::s_barrier_wait => wait,
         Op::s_get_barrier_state => state,
-        Op::s_barrier_init if lowering.target == Target::Gfx1250 => init,
-        Op::s_barrier_join if lowering.target == Target::Gfx1250 => join,
-        Op::s_barrier_leave if lowering.target == Target::Gfx1250 => leave,
+        // gfx1201 has the encodings and no way to allocate named barriers; without any, the instructions do nothing
+        // (CDNA5 manual, 5.6.5.3).
+        Op::s_barrier_init => init,
+        Op::s_barrier_join => join,
+        Op::s_barrier_leave => leave,
         _ => return None,
     };
     let mut record = Record::new(*inst, pc, Class::Control, handler);

@@ -8,7 +8,6 @@ use rocjitsu_isa::{Format, Inst, Name, Op, Target};
 
 use crate::barrier;
 use crate::clock;
-use crate::error::Cause;
 use crate::lower::Lowering;
 use crate::record::{Class, Flow, Handler, Operand, PRIVATE_BASE, Record, SHARED_BASE};
 use crate::wave::{Cx, INDEXING, Waiting, mode};
@@ -187,10 +186,7 @@ fn set_mode(cx: &mut Cx<'_, '_>, record: &Record, mask: u32, value: u32) -> Flow
         if new & mode::GPR_IDX_EN != 0 {
             cx.wave.decode_state |= INDEXING;
         }
-        if new & mode::VSKIP != 0 {
-            let what = "MODE.VSKIP (skipping vector instructions)".to_owned();
-            return cx.fault(record, Cause::Unsupported { what });
-        }
+        super::index::set_vskip(cx, new & mode::VSKIP != 0);
     }
     Flow::Next
 }

@@ -1,10 +1,10 @@
-//! What changes how vector operands are read: VGPR indexing (gfx9), VGPR banks (gfx1250).
+//! What changes how vector instructions are decoded: VGPR indexing and skipping (gfx9), VGPR banks (gfx1250).
 
 use rocjitsu_isa::{Inst, Name, Op};
 
 use crate::lower::{Lowering, State};
 use crate::record::{Class, Flow, Handler, Record};
-use crate::wave::{Cx, INDEXING, mode, scalar};
+use crate::wave::{Cx, INDEXING, VSKIP, mode, scalar};
 
 /// Lowers an instruction of this module. `imm` is the immediate.
 pub fn lower(inst: &Inst, pc: u64, lowering: &mut Lowering) -> Option<Record> {
@@ -20,12 +20,14 @@ pub fn lower(inst: &Inst, pc: u64, lowering: &mut Lowering) -> Option<Record> {
         Op::s_set_gpr_idx_off => (index_off, 0),
         Op::s_set_gpr_idx_mode => (index_mode, inst.field(Name::simm16)? & 0xf),
         Op::s_set_gpr_idx_idx => (index_value, 0),
+        Op::s_setvskip => (vskip, 0),
         _ => return None,
     };
     let mut record = Record::new(*inst, pc, Class::Control, handler);
     // `s_set_gpr_idx_idx` changes the index only, which is read when an instruction executes.
     record.ends_block = !matches!(inst.op(), Op::s_set_vgpr_msb | Op::s_set_gpr_idx_idx);
     record.src[0] = lowering.source(inst, Name::src0).unwrap_or_default();
+    record.src[1] = lowering.source(inst, Name::src1).unwrap_or_default();
     record.imm = i64::from(imm);
     Some(record)
 }
@@ -56,6 +58,23 @@ fn index_mode(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
     let m0 = &mut cx.wave.s[scalar::M0];
     *m0 = *m0 & !0xf000 | (record.imm as u32) << 12;
     Flow::Next
+}
+
+/// VSKIP = S0[S1[4:0]]: vector instructions are skipped from here on.
+fn vskip(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
+    let bit = cx.get32(record.src[1]) & 31;
+    set_vskip(cx, cx.get32(record.src[0]) >> bit & 1 != 0);
+    Flow::Next
+}
+
+/// Sets MODE.VSKIP and what follows from it.
+pub fn set_vskip(cx: &mut Cx<'_, '_>, on: bool) {
+    cx.wave.mode &= !mode::VSKIP;
+    cx.wave.decode_state &= !VSKIP;
+    if on {
+        cx.wave.mode |= mode::VSKIP;
+        cx.wave.decode_state |= VSKIP;
+    }
 }
 
 fn index_value(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {

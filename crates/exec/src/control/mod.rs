@@ -1,12 +1,9 @@
 //! Program control (SOPP and its kin): what does nothing here, ends, branches, barriers, modes, messages.
 //!
-//! Left without semantics, so that a wave that comes to one stops with an error that names it:
-//! `s_rfe_*`, `s_endpgm_saved` (trap handlers only: there is none here), `s_sethalt` and `s_setkill` with
-//! an odd immediate, `s_sendmsghalt` (nobody would ever resume or kill the wave on purpose), `s_setvskip`
-//! and a set MODE.VSKIP (would have to skip vector instructions), messages other than INTERRUPT,
-//! DEALLOC_VGPRS and the ones that `message.rs` answers, hardware registers that the target lacks,
-//! named barriers on gfx1201 (the RDNA4 manual knows none), `s_alloc_vgpr` on gfx1250 (the CDNA5 manual
-//! does not know it).
+//! Left without semantics, so that a wave that comes to one stops with an error that names it and says why
+//! ([`crate::refusal`]): `s_rfe_*`, messages other than those in `message.rs`, hardware registers that the
+//! target lacks. A wave that halts itself (`s_sethalt 1`, `s_sendmsghalt`) stops with an error too: only a
+//! debugger or a trap handler resumes one, and here is neither.
 
 mod barriers;
 mod branch;
@@ -17,7 +14,7 @@ mod message;
 mod mode;
 mod sleep;
 
-use rocjitsu_isa::{Inst, Name, Op, Target};
+use rocjitsu_isa::{Inst, Name, Op};
 
 use crate::error::Cause;
 use crate::lower::Lowering;
@@ -32,14 +29,19 @@ pub fn lower(inst: &Inst, pc: u64, lowering: &mut Lowering) -> Option<Record> {
         return Some(record);
     }
     let (handler, ends): (Handler, bool) = match inst.op() {
-        Op::s_endpgm | Op::s_endpgm_ordered_ps_done => (endpgm, true),
+        // `s_endpgm_saved` also tells that the wave's context was saved, which concerns nobody here; a killed
+        // wave ends as if it had come to its end.
+        Op::s_endpgm | Op::s_endpgm_ordered_ps_done | Op::s_endpgm_saved => (endpgm, true),
         Op::s_sethalt | Op::s_setkill if simm16 & 1 == 0 => (nop, false),
+        Op::s_sethalt => (halt, true),
+        Op::s_setkill => (endpgm, true),
         // 0 is the hardware's own, 3 is `llvm.debugtrap`: the trap handler of the runtime returns from it
         // at once when no debugger is attached. All others stop the wave.
         Op::s_trap if simm16 & 0xff == 3 => (nop, false),
         Op::s_trap => (trap, true),
-        // No wave here is launched with dynamic VGPRs; such a wave ignores it (RDNA4 manual 3.3.3).
-        Op::s_alloc_vgpr if lowering.target == Target::Gfx1201 => (nop, false),
+        // No wave here is launched with dynamic VGPRs; such a wave ignores it (RDNA4 manual 3.3.3; gfx1250 has the
+        // same encoding, and the CDNA5 manual does not mention it).
+        Op::s_alloc_vgpr => (nop, false),
         Op::s_code_end => (code_end, true),
         Op::s_icache_inv => (icache_inv, true),
         _ => {
@@ -113,6 +115,15 @@ fn endpgm(cx: &mut Cx<'_, '_>, _: &Record) -> Flow {
 fn trap(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
     let id = record.imm as u32 & 0xff;
     cx.fault(record, Cause::Trap { id })
+}
+
+/// The wave halts for good.
+fn halt(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
+    let name = record.inst.op().name();
+    let what = format!(
+        "{name}: the wave halted itself; only a debugger or a trap handler would resume it, and there is neither"
+    );
+    cx.fault(record, Cause::Illegal { what })
 }
 
 /// Manual (RDNA4, "S_CODE_END"): raises an illegal instruction interrupt; it stands behind the program's end.

@@ -4,6 +4,7 @@ pub mod access;
 pub mod atomic;
 pub mod barrier;
 mod cross;
+mod gws;
 mod misc;
 
 use rocjitsu_isa::{Format, Inst, Name, Target};
@@ -23,6 +24,9 @@ pub fn lower(inst: &Inst, pc: u64, lowering: &mut Lowering) -> Option<Record> {
     }
     if inst.format() != Format::DS {
         return None;
+    }
+    if let Some(record) = gws::lower(inst, pc, lowering) {
+        return Some(record);
     }
     // Global data share: gone on CDNA, and no compiler uses it for compute elsewhere.
     if inst.field(Name::gds).unwrap_or(0) != 0 {

@@ -5,6 +5,7 @@ use rocjitsu_isa::{Inst, Name, Op, Operand as Coded, Target};
 
 use super::Index;
 use super::general::indexed;
+use crate::error::Cause;
 use crate::lower::Lowering;
 use crate::record::{Class, Flow, Handler, Operand, Record};
 use crate::wave::{Cx, scalar};
@@ -16,6 +17,7 @@ const BOUND_CTRL: i64 = 2;
 /// Lowers an instruction of this module.
 pub fn lower(inst: &Inst, pc: u64, lowering: &Lowering) -> Option<Record> {
     let handler: Handler = match inst.op() {
+        Op::v_illegal => illegal,
         Op::v_nop | Op::v_pipeflush | Op::v_clrexcp => |_, _| Flow::Next,
         Op::v_readfirstlane_b32 => readfirstlane,
         Op::v_readlane_b32 => readlane,
@@ -52,6 +54,7 @@ pub fn lower(inst: &Inst, pc: u64, lowering: &Lowering) -> Option<Record> {
             })
         },
         Op::v_permlane_xor_b32 => permlane_xor,
+        Op::v_permlane_idx_gen_b32 => permlane_idx_gen,
         Op::v_swap_b32 | Op::v_swaprel_b32 => swap,
         Op::v_swap_b16 => swap_halves,
         _ => return None,
@@ -294,6 +297,23 @@ fn permlane_xor(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
         row[if stays { lane } else { other } as usize]
     });
     Flow::Next
+}
+
+/// CDNA5 manual, "V_PERMLANE_IDX_GEN_B32": the byte index, as `ds_bpermute_b32` wants it, of lane S0 of the lane's
+/// own group of S1 lanes.
+fn permlane_idx_gen(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
+    let (index, width) = (row_of(cx, record.src[0]), row_of(cx, record.src[1]));
+    merge(cx, record.dst, |lane| {
+        let mask = width[lane as usize].wrapping_sub(1);
+        ((index[lane as usize] & 0x3f & mask) + (lane & !mask)) << 2
+    });
+    Flow::Next
+}
+
+/// Raises an illegal instruction exception on purpose.
+fn illegal(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
+    let what = "v_illegal: the program raised an illegal instruction exception".to_owned();
+    cx.fault(record, Cause::Illegal { what })
 }
 
 /// Two registers change places in the active lanes.

@@ -13,6 +13,8 @@ mod wide;
 use rocjitsu_isa::{Format, Implicit, Inst, Name, Op, Operand as Coded};
 use rocjitsu_lanes::kernel::{Aux, Kernel, KernelSet, Kind};
 
+use rocjitsu_lanes::trace::TraceKernel;
+
 use crate::lower::Lowering;
 use crate::record::{Class, ConstRow, Constants, Fast, Operand, Record, Step};
 use crate::registers::{self, VectorRegisters};
@@ -62,6 +64,8 @@ pub struct Details {
     /// How operands that are indexed find their register; bits 2:0 of the record's `imm` say which sources
     /// are, bit 3 whether the destination is.
     pub index: Index,
+    /// What the kernel computes, unless it is that of another float mode.
+    pub trace: Option<TraceKernel>,
 }
 
 /// What M0 adds to the numbers of indexed registers.
@@ -221,6 +225,7 @@ fn assemble(
         dst_shift: 0,
         to_exec: false,
         index: Index::of(inst.op()),
+        trace: Some(set.trace),
     };
 
     // Sources.
@@ -347,6 +352,7 @@ fn assemble(
         && let Some(modal) = set.modal
     {
         kernel = modal;
+        details.trace = None;
     }
     record.kernel = kernel;
     let plain = !details.prepare && !details.finish && !details.to_exec && record.imm == 0;

@@ -80,7 +80,7 @@ pub fn async_store(mut record: Record, datum: Datum, backend: Backend) -> Option
 
 /// LDS address of lane 0 and the step to the next lane: M0's offset plus the immediate one (CDNA manuals,
 /// "Memory Buffer Load to LDS"; M0 has 18 bits of it on gfx950, 16 before).
-fn m0_place(cx: &Cx<'_, '_>, record: &Record) -> (u32, u32) {
+pub fn m0_place(cx: &Cx<'_, '_>, record: &Record) -> (u32, u32) {
     let bits = if cx.unit.target == rocjitsu_isa::Target::Gfx950 {
         0x3_ffff
     } else {
@@ -209,7 +209,7 @@ impl Body for BufferFromLds {
 /// Lanes of `exec` whose LDS address is inside the allocation. The others move nothing, and memory is not
 /// touched for them: compilers mask lanes so, with memory addresses that need not exist (CDNA5 manual,
 /// 3.3.3; CDNA3 manual, 9.1.9.1: "set the active-mask to limit buffer reads").
-fn inside_lds(cx: &Cx<'_, '_>, at: impl Fn(usize) -> u32) -> u64 {
+pub fn inside_lds(cx: &Cx<'_, '_>, at: impl Fn(usize) -> u32) -> u64 {
     let size = cx.group.lds.len();
     let inside = (0..LANES)
         .map(|lane| u64::from((at(lane) as usize) < size) << lane)

@@ -154,6 +154,11 @@ fn set_up(
     wave.index = place.index;
     wave.scratch = place.scratch;
     wave.scratch_size = shared.scratch.per_item();
+    wave.dispatch_id = dispatch.id;
+    // Waves of 64 on gfx10 and gfx11 may share registers beyond their own.
+    if d.rsrc3.shared_vgprs.unwrap_or(0) == 0 {
+        wave.set_vgprs(d.vgprs, target);
+    }
     wave.waiting = Waiting::No;
     wave.doorbell = dispatch.origin.doorbell;
     let r1 = &d.rsrc1;
@@ -201,15 +206,25 @@ fn set_up(
     let ids = d.rsrc2.workitem_id;
     if ids > 0 || place.items[0] > 1 {
         let [sx, sy, _] = place.items;
-        let packed = wave.v.write(0, pool);
-        for (lane, slot) in packed.iter_mut().enumerate().take(active as usize) {
-            let item = first + lane as u32;
-            *slot = item % sx;
-            if ids >= 1 {
-                *slot |= (item / sx % sy) << 10;
+        let packed = &mut wave.v.write(0, pool)[..active as usize];
+        let keep = [0x3ff, 0xf_ffff, 0x3fff_ffff][ids.min(2) as usize];
+        let id = [first % sx, first / sx % sy, first / (sx * sy)];
+        let start = id[0] | id[1] << 10 | id[2] << 20;
+        if id[0] + active <= sx {
+            for (slot, lane) in packed.iter_mut().zip(0..) {
+                *slot = (start & keep) + lane;
             }
-            if ids >= 2 {
-                *slot |= (item / (sx * sy)) << 20;
+        } else {
+            let [mut x, mut y, mut z] = id;
+            for slot in packed {
+                *slot = (x | y << 10 | z << 20) & keep;
+                x += 1;
+                if x == sx {
+                    (x, y) = (0, y + 1);
+                }
+                if y == sy {
+                    (y, z) = (0, z + 1);
+                }
             }
         }
     }

@@ -4,6 +4,7 @@
 mod error;
 mod launch;
 mod scratch;
+mod stall;
 mod worker;
 
 pub use error::DispatchError;
@@ -14,6 +15,7 @@ use std::time::Instant;
 
 use rocjitsu_exec::code::CodeCache;
 use rocjitsu_exec::error::Fault;
+pub use rocjitsu_exec::jit;
 use rocjitsu_exec::memory::{AddressSpace, MemoryPort};
 use rocjitsu_exec::record::Class;
 use rocjitsu_exec::run::Counts;
@@ -26,7 +28,7 @@ use crate::memory::Memory;
 use crate::pool::Pool;
 
 /// Scratch bytes that a wave can have: WAVESIZE of TMPRING_SIZE (13 bits of 1 KiB on gfx9, more later).
-const MAX_WAVE_SCRATCH: u64 = 8_387_584;
+pub(crate) const MAX_WAVE_SCRATCH: u64 = 8_387_584;
 
 /// Waves of a dispatch from which on other threads are asked for help at once. With fewer the first thread
 /// looks how long they take.
@@ -42,6 +44,9 @@ pub struct Device {
     /// Generation of the memory for which decoded code was last compared with it.
     code_checked: AtomicU64,
     pool: Pool,
+    sync: stall::GlobalSync,
+    /// What workers of earlier dispatches left.
+    kits: Mutex<Vec<worker::Kit>>,
 }
 
 /// What the device can hold at one time. Decides how many workgroups may be under way when waves
@@ -184,7 +189,10 @@ struct Shared<'a> {
     /// Most workgroups that may be under way.
     resident_limit: u64,
     failed: AtomicBool,
+    /// Lowest number of a workgroup that failed.
+    failed_at: AtomicU64,
     failure: Mutex<Option<DispatchError>>,
+    stall: stall::Stall,
     scratch: scratch::Scratch<'a>,
     finished: AtomicU64,
     /// What the workers did, added up as they end.
@@ -203,6 +211,20 @@ impl Device {
         limits: Limits,
         memory: Arc<Memory>,
     ) -> Result<Device, String> {
+        Device::compiling(target, backend, jit::Options::default(), limits, memory)
+    }
+
+    /// As [`Device::new`]; `jit` says what is compiled.
+    ///
+    /// # Errors
+    /// As [`Device::new`].
+    pub fn compiling(
+        target: Target,
+        backend: Backend,
+        jit: jit::Options,
+        limits: Limits,
+        memory: Arc<Memory>,
+    ) -> Result<Device, String> {
         if !backend.is_supported() {
             return Err(format!(
                 "this host cannot run the lane back end `{backend}`"
@@ -213,9 +235,11 @@ impl Device {
             backend,
             limits,
             memory,
-            code: CodeCache::new(target, backend),
+            code: CodeCache::new(target, backend, jit),
             code_checked: AtomicU64::new(0),
             pool: Pool::default(),
+            sync: stall::GlobalSync::default(),
+            kits: Mutex::default(),
         })
     }
 
@@ -232,6 +256,14 @@ impl Device {
     /// What it can hold.
     pub fn limits(&self) -> Limits {
         self.limits
+    }
+
+    /// What was compiled since the device exists.
+    ///
+    /// # Errors
+    /// Why nothing is.
+    pub fn compiled(&self) -> Result<jit::Report, &str> {
+        self.code.compiled()
     }
 
     /// The lane back end.
@@ -252,6 +284,7 @@ impl Device {
     ) -> Result<Statistics, DispatchError> {
         self.check(dispatch)?;
         let _in_use = self.memory.in_use();
+        let _running = self.sync.begin();
         self.check_code(options.trust_code);
         let groups = groups_of(dispatch);
         let total = groups.iter().product::<u64>();
@@ -267,7 +300,9 @@ impl Device {
             resident: AtomicU64::new(0),
             resident_limit: self.resident_limit(dispatch, waves_per_group).min(room),
             failed: AtomicBool::new(false),
+            failed_at: AtomicU64::new(u64::MAX),
             failure: Mutex::new(None),
+            stall: stall::Stall::default(),
             scratch,
             finished: AtomicU64::new(0),
             done: Mutex::default(),
@@ -435,22 +470,29 @@ impl Shared<'_> {
             .product()
     }
 
-    /// Whether to end before the work is done.
-    fn halted(&self) -> bool {
-        self.failed.load(Ordering::Acquire)
-            || self
-                .options
-                .stop
-                .is_some_and(|stop| stop.load(Ordering::Relaxed))
+    /// Whether the program asked for the dispatch to end before its work is done.
+    fn stopped_by_program(&self) -> bool {
+        self.options
+            .stop
+            .is_some_and(|stop| stop.load(Ordering::Relaxed))
     }
 
-    /// Records the first failure and tells all workers to stop.
-    fn fail(&self, error: DispatchError) {
+    /// Records the failure of a workgroup and tells all workers to stop. Of several failures that of the lowest
+    /// workgroup is kept.
+    fn fail(&self, workgroup: u64, error: DispatchError) {
         let mut slot = self.failure.lock().unwrap_or_else(|e| e.into_inner());
-        if slot.is_none() {
+        if slot.is_none() || workgroup < self.failed_at.load(Ordering::Relaxed) {
             *slot = Some(error);
+            self.failed_at.store(workgroup, Ordering::Relaxed);
         }
         self.failed.store(true, Ordering::Release);
+    }
+
+    /// Whether to leave a workgroup as it is, because it or an earlier one has failed.
+    fn abandons(&self, workgroup: u64) -> bool {
+        self.stopped_by_program()
+            || self.failed.load(Ordering::Acquire)
+                && self.failed_at.load(Ordering::Relaxed) <= workgroup
     }
 
     fn stopped(&self, fault: Fault, workgroup: [u32; 3], wave: u32) -> DispatchError {

@@ -6,13 +6,14 @@
 //! other, so a worker starts them together and they share each turn.
 
 use std::sync::atomic::Ordering;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rocjitsu_exec::barrier;
-use rocjitsu_exec::code::CodeView;
+use rocjitsu_exec::code::{CodeView, Found};
 use rocjitsu_exec::memory::MemoryPort;
 use rocjitsu_exec::run::{Counts, Stop, run as run_wave};
-use rocjitsu_exec::wave::{Barrier, Cx, Unit, Waiting};
+use rocjitsu_exec::wave::{Barrier, Buffers, Cx, Unit, Waiting};
 
 use super::launch::{self, Resident};
 use super::{DispatchError, Shared};
@@ -27,12 +28,29 @@ const ALONE: Duration = Duration::from_micros(20);
 const IDLE_ROUNDS: u32 = 64;
 const NAP: Duration = Duration::from_micros(20);
 
+/// Turns that earlier workgroups get after one has failed, so that which failure is reported does not depend on the
+/// threads. Those that take longer may wait for the one that failed.
+const LAST_TURNS: u32 = 16;
+
+/// Register pages of 4 KiB that a worker keeps for its next dispatch.
+const KEPT_PAGES: usize = 1024;
+
+/// What a worker leaves to the next one on its device.
+#[derive(Default)]
+pub struct Kit {
+    buffers: Buffers,
+    code: Option<Found>,
+    cluster: Cluster,
+}
+
 /// How a turn of a cluster ended.
 enum Turn {
     /// Every wave has ended.
     Ended,
     /// Some wave can go on later. `busy`: one has used up its turn, the others only sleep.
     Spins { busy: bool },
+    /// All wait, some of them for global wave sync.
+    Queued,
 }
 
 /// Workgroups that run together: those of a cluster, or just one.
@@ -54,6 +72,8 @@ struct Round {
     spins: bool,
     /// One of these used up its turn.
     busy: bool,
+    /// A wave waits for global wave sync.
+    queued: bool,
 }
 
 struct Worker<'s, 'a> {
@@ -69,48 +89,87 @@ struct Worker<'s, 'a> {
     /// Brings other threads to the work; none once it was called.
     recruit: Option<&'s dyn Fn()>,
     started: Instant,
+    /// Number of the workgroup that has its turn.
+    at: u64,
+    /// What the worker told [`super::stall::Stall`] last.
+    told: Option<u64>,
 }
 
 /// Runs workgroups until none is left or the dispatch is over. Calls `recruit` when that takes long.
 pub fn run(shared: &Shared<'_>, recruit: Option<&dyn Fn()>) {
     let device = shared.device;
     let memory = MemoryPort::new(&*device.memory);
+    let kit = lock(&device.kits).pop().unwrap_or_default();
     let mut worker = Worker {
         shared,
-        unit: Unit::new(memory, device.backend, device.target),
-        code: CodeView::new(&device.code),
+        unit: Unit::with_buffers(kit.buffers, memory, device.backend, device.target),
+        code: match kit.code {
+            Some(found) => CodeView::resume(&device.code, found),
+            None => CodeView::new(&device.code),
+        },
         counts: Counts::default(),
         waves: 0,
         resident: Vec::new(),
-        spare: Cluster::default(),
+        spare: kit.cluster,
         recruit,
         started: Instant::now(),
+        at: 0,
+        told: None,
     };
-    if let Err(error) = worker.work() {
-        shared.fail(error);
+    worker.unit.gws = device.sync.gws.clone();
+    shared.stall.enter();
+    let mut done = worker.work();
+    if let Err(error) = done {
+        shared.fail(worker.at, error);
+        done = worker.finish();
     }
-    let mut done = shared.done.lock().unwrap_or_else(|e| e.into_inner());
+    if let Err(error) = done {
+        shared.fail(worker.at, error);
+    }
+    shared.stall.leave(&mut worker.told);
+    let mut done = lock(&shared.done);
     for (sum, n) in done.instructions.iter_mut().zip(worker.counts) {
         *sum += n;
     }
     done.waves += worker.waves;
     done.peak_register_pages += worker.unit.pool.peak();
+    drop(done);
+    if worker.resident.is_empty() {
+        let mut buffers = worker.unit.into_buffers();
+        buffers.pool.restart(KEPT_PAGES);
+        lock(&device.kits).push(Kit {
+            buffers,
+            code: Some(worker.code.into_found()),
+            cluster: worker.spare,
+        });
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Worker<'_, '_> {
     fn work(&mut self) -> Result<(), DispatchError> {
         let mut idle_rounds = 0;
         loop {
-            if self.shared.halted() || self.resident.is_empty() && !self.admit(true)? {
+            if self.shared.stopped_by_program() || self.resident.is_empty() && !self.admit(true)? {
                 return Ok(());
             }
+            let version = self.unit.gws.version();
+            let mut all_queued = true;
             let mut index = 0;
             let mut all_sleep = true;
             while index < self.resident.len() {
-                if self.shared.halted() {
+                if self.shared.stopped_by_program() {
                     return Ok(());
                 }
-                match self.turn(index)? {
+                if self.shared.failed.load(Ordering::Acquire) {
+                    return self.finish();
+                }
+                let turn = self.turn(index)?;
+                all_queued &= matches!(turn, Turn::Queued);
+                match turn {
                     Turn::Ended => {
                         all_sleep = false;
                         self.retire(index);
@@ -119,12 +178,23 @@ impl Worker<'_, '_> {
                         all_sleep &= !busy;
                         index += 1;
                     }
+                    Turn::Queued => index += 1,
                 }
                 self.call_for_help();
             }
             // Those that are left wait for somebody: perhaps for a workgroup that has not started.
             if !self.resident.is_empty() {
+                let shared = self.shared;
+                shared.stall.resume(&mut self.told);
                 let admitted = self.admit(false)?;
+                if all_queued
+                    && !admitted
+                    && shared
+                        .stall
+                        .stuck(version, &mut self.told, &shared.device.sync)
+                {
+                    return Err(deadlock(shared, &self.resident));
+                }
                 idle_rounds = if all_sleep && !admitted {
                     idle_rounds + 1
                 } else {
@@ -147,6 +217,35 @@ impl Worker<'_, '_> {
             recruit();
             self.recruit = None;
         }
+    }
+
+    /// A workgroup has failed: gives those before it some more turns, since they would have failed first if the
+    /// workgroups had run one after the other.
+    fn finish(&mut self) -> Result<(), DispatchError> {
+        for _ in 0..LAST_TURNS {
+            let mut index = 0;
+            let mut left = false;
+            while index < self.resident.len() {
+                let first = self.resident[index].groups.first();
+                let number = first.map_or(u64::MAX, |r| r.group.linear);
+                if self.shared.abandons(number) {
+                    index += 1;
+                    continue;
+                }
+                match self.turn(index)? {
+                    Turn::Ended => self.retire(index),
+                    Turn::Spins { .. } | Turn::Queued => {
+                        left = true;
+                        index += 1;
+                    }
+                }
+            }
+            if !left {
+                break;
+            }
+            std::thread::yield_now();
+        }
+        Ok(())
     }
 
     /// Starts the next cluster, if there is one and (unless it is the worker's `first`) the device has room.
@@ -205,16 +304,18 @@ impl Worker<'_, '_> {
             let mut done = Round::default();
             for resident in cluster.groups.iter_mut().filter(|r| r.group.live != 0) {
                 resident.group.barriers[barrier::CLUSTER] = cluster.barrier;
+                self.at = resident.group.linear;
                 let round = round(shared, unit, &mut self.code, &mut self.counts, resident)?;
                 cluster.barrier = resident.group.barriers[barrier::CLUSTER];
                 done.advanced |= round.advanced;
                 done.spins |= round.spins;
                 done.busy |= round.busy;
+                done.queued |= round.queued;
                 if resident.group.live == 0 {
                     cluster.live -= 1;
                     barrier::workgroup_ended(&mut cluster.barrier);
                 }
-                if shared.halted() {
+                if shared.abandons(self.at) {
                     return Ok(Turn::Spins { busy: true });
                 }
             }
@@ -224,8 +325,11 @@ impl Worker<'_, '_> {
             if done.spins && !done.advanced {
                 return Ok(Turn::Spins { busy: done.busy });
             }
-            if !done.advanced && !done.spins {
-                return Err(deadlock(shared, cluster));
+            if done.queued && !done.advanced {
+                return Ok(Turn::Queued);
+            }
+            if !done.advanced {
+                return Err(deadlock(shared, std::slice::from_ref(cluster)));
             }
         }
     }
@@ -244,6 +348,10 @@ fn round<'u>(
         match wave.waiting {
             Waiting::Ended => continue,
             Waiting::Barrier(_) if !barrier::ready(wave, &resident.group) => continue,
+            Waiting::Gws(wait) if !unit.gws.ready(wait) => {
+                done.queued = true;
+                continue;
+            }
             _ => wave.waiting = Waiting::No,
         }
         let mut cx = Cx {
@@ -280,31 +388,44 @@ fn round<'u>(
                 });
             }
         }
-        if shared.halted() {
+        if shared.abandons(resident.group.linear) {
             break;
         }
     }
     Ok(done)
 }
 
-fn deadlock(shared: &Shared<'_>, cluster: &Cluster) -> DispatchError {
-    let waits = cluster.groups.iter().flat_map(|resident| {
-        let id = resident.group.id;
-        resident.waves.iter().filter_map(move |w| match w.waiting {
-            Waiting::Barrier(slot) => Some(format!(
-                "workgroup {id:?} wave {} at barrier {slot} (before {:#x})",
-                w.index, w.pc
-            )),
-            _ => None,
+/// Waves that the text of a deadlock names.
+const NAMED: usize = 32;
+
+fn deadlock(shared: &Shared<'_>, clusters: &[Cluster]) -> DispatchError {
+    let groups = || clusters.iter().flat_map(|cluster| &cluster.groups);
+    let waits: Vec<String> = groups()
+        .flat_map(|resident| {
+            let id = resident.group.id;
+            resident.waves.iter().filter_map(move |w| {
+                let at = match w.waiting {
+                    Waiting::Barrier(slot) => format!("barrier {slot}"),
+                    Waiting::Gws(wait) => format!("global wave sync {}", wait.resource()),
+                    _ => return None,
+                };
+                let (wave, pc) = (w.index, w.pc);
+                Some(format!(
+                    "workgroup {id:?} wave {wave} at {at} (before {pc:#x})"
+                ))
+            })
         })
-    });
-    let what = format!(
+        .collect();
+    let mut what = format!(
         "deadlock, no wave can go on: {}",
-        waits.collect::<Vec<_>>().join(", ")
+        waits[..waits.len().min(NAMED)].join(", ")
     );
+    if waits.len() > NAMED {
+        what += &format!(" and {} more", waits.len() - NAMED);
+    }
     DispatchError::Deadlock {
         kernel: shared.dispatch.name.clone(),
-        workgroup: cluster.groups.first().map_or([0; 3], |r| r.group.id),
+        workgroup: groups().next().map_or([0; 3], |r| r.group.id),
         what,
     }
 }

@@ -2,6 +2,7 @@
 
 use rocjitsu_exec::error::Cause;
 use rocjitsu_exec::memory::FaultKind;
+use rocjitsu_isa::Target;
 
 use super::{Cx, DispatchReport, MemoryFault, QueueFault, Trouble, error};
 use crate::dispatch::{Dispatch, DispatchError, Options};
@@ -77,4 +78,15 @@ fn fault(error: &DispatchError) -> QueueFault {
         text: error.to_string(),
         memory,
     }
+}
+
+/// Scratch bytes of a wave, and how many waves there are, as TMPRING_SIZE says. From gfx11 on the number counts
+/// for one shader engine; there may be more.
+pub fn scratch_ring(target: Target, tmpring_size: u32) -> (u32, u32) {
+    let wave_bytes = match target.generation() {
+        9 | 10 => (tmpring_size >> 12 & 0x1fff) << 10,
+        11 => (tmpring_size >> 12 & 0x7fff) << 8,
+        _ => (tmpring_size >> 12 & 0x3_ffff) << 8,
+    };
+    (wave_bytes, tmpring_size & 0xfff)
 }

@@ -304,8 +304,11 @@ fn scratch_by_request(target: Target, lane_bytes: u32, request: u64) {
     assert_eq!(q.rig.value(q.inactive) as u64, request);
     assert_eq!(q.rig.platform.take(), [Event::Interrupt(77)]);
     assert_eq!((q.step(), q.read_index()), (Step::Waiting, 0));
-    // The runtime gives more, for one dispatch only.
+    // The runtime gives more, for one dispatch only. It need not say how much in bytes: 64 waves of 8 KiB.
     q.rig.write(q.queue + 176, &[lane_bytes]);
+    q.rig.set_long(q.queue + 168, 0);
+    let unit = if target.generation() == 9 { 1024 } else { 256 };
+    q.rig.write(q.queue + 140, &[64 | (8192 / unit) << 12]);
     q.rig.write(q.queue + 180, &[1 << 4]);
     q.rig.set_long(q.inactive + 8, 0);
     assert_eq!(q.step(), Step::Worked);

@@ -30,9 +30,9 @@ use crate::backend::Backend;
 
 /// The accumulator operand.
 #[derive(Clone, Copy, Debug)]
-pub enum COperand<'a> {
-    /// One slice per register, as for A and B.
-    Rows(&'a [&'a [u32]]),
+pub enum COperand<'a, R = &'a [u32]> {
+    /// One row per register, as for A and B.
+    Rows(&'a [R]),
     /// An inline constant, as the bits of C's element type.
     Constant(u64),
     /// C is what D holds before the instruction (SMFMAC, SWMMAC, or the same registers).
@@ -41,32 +41,35 @@ pub enum COperand<'a> {
 
 /// The scale factors of one operand of a scaled instruction.
 #[derive(Clone, Copy, Debug)]
-pub enum ScaleOperand<'a> {
+pub enum ScaleOperand<'a, R = &'a [u32]> {
     /// No scaling.
     One,
     /// One byte for all rows and blocks: an SGPR's low byte, or the exponent field of an inline
     /// constant.
     Constant(u8),
-    /// One slice per register.
-    Rows(&'a [&'a [u32]]),
+    /// One row per register.
+    Rows(&'a [R]),
 }
 
-/// Source operands: each slice is one register, one word per lane (at least `wave` lanes).
+/// Source operands: each row is one register, one word per lane (at least `wave` lanes).
 #[derive(Clone, Copy, Debug)]
-pub struct Operands<'a> {
+pub struct Operands<'a, R = &'a [u32]> {
     /// A, [`Registers::a`] registers.
-    pub a: &'a [&'a [u32]],
+    pub a: &'a [R],
     /// B.
-    pub b: &'a [&'a [u32]],
+    pub b: &'a [R],
     /// C.
-    pub c: COperand<'a>,
+    pub c: COperand<'a, R>,
     /// Sparse index, empty for dense instructions.
-    pub index: &'a [&'a [u32]],
+    pub index: &'a [R],
     /// Scale factors of A.
-    pub scale_a: ScaleOperand<'a>,
+    pub scale_a: ScaleOperand<'a, R>,
     /// Scale factors of B.
-    pub scale_b: ScaleOperand<'a>,
+    pub scale_b: ScaleOperand<'a, R>,
 }
+
+/// Operands by address: where the lanes of each register begin.
+pub type Pointers<'a> = Operands<'a, *const u32>;
 
 impl<'a> Operands<'a> {
     /// Operands of a dense instruction.
@@ -154,22 +157,84 @@ impl Prepared {
         operands: &Operands<'_>,
         d: &mut [[u32; 64]],
     ) -> Result<(), MatrixError> {
-        if !backend.is_supported() {
-            return Err(MatrixError::Backend(backend.name()));
+        if self.op.kind == Kind::LoadScale {
+            return self.supported(backend);
         }
+        unpack::check(&self.op, &self.registers, operands, d.len())?;
+        let pointers =
+            |rows: &[&[u32]]| -> Vec<*const u32> { rows.iter().map(|row| row.as_ptr()).collect() };
+        let scale = |scale: ScaleOperand<'_>| match scale {
+            ScaleOperand::Rows(rows) => pointers(rows),
+            _ => Vec::new(),
+        };
+        let d: Vec<*mut u32> = d.iter_mut().map(|row| row.as_mut_ptr()).collect();
+        let c = match operands.c {
+            COperand::Rows(rows) => pointers(rows),
+            COperand::InPlace => d.iter().map(|row| row.cast_const()).collect(),
+            COperand::Constant(_) => Vec::new(),
+        };
+        let (a, b, index) = (
+            pointers(operands.a),
+            pointers(operands.b),
+            pointers(operands.index),
+        );
+        let (rows_a, rows_b) = (scale(operands.scale_a), scale(operands.scale_b));
+        let scale = |scale: ScaleOperand<'_>, rows| match scale {
+            ScaleOperand::One => ScaleOperand::One,
+            ScaleOperand::Constant(byte) => ScaleOperand::Constant(byte),
+            ScaleOperand::Rows(_) => ScaleOperand::Rows(rows),
+        };
+        let operands = Operands {
+            a: &a,
+            b: &b,
+            c: match operands.c {
+                COperand::Constant(bits) => COperand::Constant(bits),
+                _ => COperand::Rows(&c),
+            },
+            index: &index,
+            scale_a: scale(operands.scale_a, &rows_a[..]),
+            scale_b: scale(operands.scale_b, &rows_b[..]),
+        };
+        // SAFETY: `check` found as many registers and lanes as the instruction needs; slices
+        // cannot overlap D, and C in place is D.
+        unsafe { self.execute_at(backend, &operands, &d) }
+    }
+
+    /// As [`Prepared::execute`], with all registers by address.
+    ///
+    /// # Safety
+    /// Every operand must have as many registers as [`Prepared::registers`] says, each with the
+    /// lanes of a wave. A, B, the index and the scale factors may overlap D. The registers of C
+    /// must be those of D, one by one, or have no lane in common with them.
+    pub unsafe fn execute_at(
+        &self,
+        backend: Backend,
+        operands: &Pointers<'_>,
+        d: &[*mut u32],
+    ) -> Result<(), MatrixError> {
+        self.supported(backend)?;
         if self.op.kind == Kind::LoadScale {
             return Ok(());
         }
-        unpack::check(&self.op, &self.registers, operands, d.len())?;
         #[cfg(target_arch = "x86_64")]
         if backend != Backend::Scalar
             && let Some(recipe) = &self.vector
-            && recipe.execute(&self.op, &self.registers, backend, operands, d)
+            // SAFETY: by the contract of this function; the back end is supported.
+            && unsafe { recipe.execute(&self.op, &self.registers, backend, operands, d) }
         {
             return Ok(());
         }
-        scalar::execute(&self.op, operands, d);
+        // SAFETY: by the contract of this function.
+        unsafe { scalar::execute(&self.op, operands, d) };
         Ok(())
+    }
+
+    fn supported(&self, backend: Backend) -> Result<(), MatrixError> {
+        if backend.is_supported() {
+            Ok(())
+        } else {
+            Err(MatrixError::Backend(backend.name()))
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::formats::{self, NAN32, NAN64};
 use super::op::{Element, Family, Kind, MatrixOp};
-use super::{Operands, chain, dot2, fused, integer, scaled, tree, unpack};
+use super::{Pointers, chain, dot2, fused, integer, scaled, tree, unpack};
 
 /// How the sums of an instruction are formed (see the modules of these names).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,16 +59,32 @@ pub(super) fn algorithm(op: &MatrixOp) -> Algorithm {
     }
 }
 
-/// Computes the instruction. The operands have been checked.
-pub(super) fn execute(op: &MatrixOp, operands: &Operands<'_>, d: &mut [[u32; 64]]) {
-    let a = unpack::a_bits(op, operands.a);
-    let b = unpack::b_bits(op, operands.b);
-    let c = unpack::c_bits(op, operands.c, d);
-    let columns = match op.kind {
-        Kind::Sparse => unpack::sparse_columns(op, operands.index),
+/// Computes the instruction. All operands are read before D is written.
+///
+/// # Safety
+/// The operands must have the registers that the instruction needs, with the lanes of a wave.
+pub(super) unsafe fn execute(op: &MatrixOp, operands: &Pointers<'_>, d: &[*mut u32]) {
+    // SAFETY: by the contract of this function.
+    let (a, b, c, columns) = unsafe {
+        (
+            unpack::a_bits(op, operands.a),
+            unpack::b_bits(op, operands.b),
+            unpack::c_bits(op, operands.c, d),
+            match op.kind {
+                Kind::Sparse => unpack::sparse_columns(op, operands.index),
+                _ => Vec::new(),
+            },
+        )
+    };
+    let scales = match op.kind {
+        // SAFETY: by the contract of this function.
+        Kind::Scaled => unsafe { scales(op, operands) },
         _ => Vec::new(),
     };
-    let mut put = |block, row, column, bits| unpack::store(op, d, block, row, column, bits);
+    // SAFETY: by the contract of this function.
+    let put = |block, row, column, bits| unsafe {
+        unpack::store(op, d, block, row, column, bits);
+    };
     match algorithm(op) {
         Algorithm::Integer => {
             let saturate = op.mods.clamp
@@ -108,7 +124,7 @@ pub(super) fn execute(op: &MatrixOp, operands: &Operands<'_>, d: &mut [[u32; 64]
                     Algorithm::Tree { group, flush } => tree::f32(a, b, c, group, flush),
                     Algorithm::Fused { group, parity } => fused::f32(a, b, c, group, mins, parity),
                     Algorithm::Dot2 => dot2::f32(a, b, c),
-                    Algorithm::Scaled { block } => scaled_f32(op, operands, &at, a, b, c, block),
+                    Algorithm::Scaled { block } => scaled_f32(op, &scales, &at, a, b, c, block),
                     _ => chain::f32(a, b, c),
                 };
                 let finite = || c.is_finite() && a.iter().chain(b).all(|x| x.is_finite());
@@ -194,9 +210,47 @@ fn each<T: Copy>(
     }
 }
 
+/// Scale factors by block of K: of the rows of A, then of the columns of B.
+///
+/// # Safety
+/// As for `execute`.
+unsafe fn scales(op: &MatrixOp, operands: &Pointers<'_>) -> Vec<[Vec<scaled::Scale>; 2]> {
+    let block = if op.scale_block == 16 { 16 } else { 32 };
+    let of = |scale, lines, group, sel, format| {
+        (0..lines)
+            .map(|line| {
+                // SAFETY: by the contract of this function.
+                let byte = unsafe { unpack::scale_byte(op, scale, lines, line, group, sel) };
+                formats::decode_scale(format, byte)
+            })
+            .collect()
+    };
+    let mods = &op.mods;
+    (0..op.k / block)
+        .map(|group| {
+            [
+                of(
+                    operands.scale_a,
+                    op.m,
+                    group,
+                    mods.scale_sel_a,
+                    mods.scale_fmt_a,
+                ),
+                of(
+                    operands.scale_b,
+                    op.n,
+                    group,
+                    mods.scale_sel_b,
+                    mods.scale_fmt_b,
+                ),
+            ]
+        })
+        .collect()
+}
+
 fn scaled_f32(
     op: &MatrixOp,
-    operands: &Operands<'_>,
+    scales: &[[Vec<scaled::Scale>; 2]],
     at: &At,
     a: &[f32],
     b: &[f32],
@@ -207,32 +261,12 @@ fn scaled_f32(
         .zip(b.chunks(block))
         .enumerate()
         .fold(c, |sum, (group, (a, b))| {
-            let scale = |scale, lines, line, sel, format| {
-                formats::decode_scale(
-                    format,
-                    unpack::scale_byte(op, scale, lines, line, group, sel),
-                )
-            };
             let one = Some((1, 0));
-            let (sa, sb) = if op.kind == Kind::Scaled {
-                (
-                    scale(
-                        operands.scale_a,
-                        op.m,
-                        at.row,
-                        op.mods.scale_sel_a,
-                        op.mods.scale_fmt_a,
-                    ),
-                    scale(
-                        operands.scale_b,
-                        op.n,
-                        at.column,
-                        op.mods.scale_sel_b,
-                        op.mods.scale_fmt_b,
-                    ),
-                )
-            } else {
-                (one, one)
+            let (sa, sb) = match scales.get(group) {
+                Some([rows, columns]) if op.kind == Kind::Scaled => {
+                    (rows[at.row], columns[at.column])
+                }
+                _ => (one, one),
             };
             let both = sa.zip(sb).map(|((ma, ea), (mb, eb))| (ma * mb, ea + eb));
             scaled::block(a, b, sum, both)

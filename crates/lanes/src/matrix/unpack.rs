@@ -5,18 +5,23 @@ use super::layout::{self, Registers, Slot};
 use super::op::{Element, Family, Kind, MatrixOp};
 use super::{COperand, Operands, ScaleOperand};
 
-/// The bits of an item of `width` bits of a lane.
-fn item(rows: &[&[u32]], slot: Slot, width: usize) -> u64 {
+/// The bits of an item of `width` bits of a lane; 0 where there is no such register.
+///
+/// # Safety
+/// The registers must have the lanes that the layout of their instruction names.
+unsafe fn item(rows: &[*const u32], slot: Slot, width: usize) -> u64 {
     let bit = slot.item * width;
     let word = |reg: usize| {
-        u64::from(
-            rows.get(reg)
-                .and_then(|row| row.get(slot.lane))
-                .copied()
-                .unwrap_or(0),
-        )
+        // SAFETY: by the contract of this function.
+        rows.get(reg)
+            .map_or(0, |row| u64::from(unsafe { row.add(slot.lane).read() }))
     };
-    let value = word(bit / 32) | word(bit / 32 + 1) << 32;
+    let low = word(bit / 32);
+    let value = if bit % 32 + width > 32 {
+        low | word(bit / 32 + 1) << 32
+    } else {
+        low
+    };
     let value = value >> (bit % 32);
     if width == 64 {
         value
@@ -26,7 +31,10 @@ fn item(rows: &[&[u32]], slot: Slot, width: usize) -> u64 {
 }
 
 /// A as `[block][row][k]`, stored elements only.
-pub(super) fn a_bits(op: &MatrixOp, rows: &[&[u32]]) -> Vec<u64> {
+///
+/// # Safety
+/// As for `item`.
+pub(super) unsafe fn a_bits(op: &MatrixOp, rows: &[*const u32]) -> Vec<u64> {
     let split = layout::a_split(op);
     let mut out = Vec::with_capacity(op.blocks * op.m * op.stored_k());
     for block in 0..op.blocks {
@@ -34,7 +42,8 @@ pub(super) fn a_bits(op: &MatrixOp, rows: &[&[u32]]) -> Vec<u64> {
             for k in 0..op.stored_k() {
                 let mut slot = layout::a_slot(op, split, block, row, k);
                 slot.lane = layout::broadcast_a(op, slot.lane);
-                let bits = item(rows, slot, op.a.bits());
+                // SAFETY: by the contract of this function.
+                let bits = unsafe { item(rows, slot, op.a.bits()) };
                 out.push(negate(op, op.a, bits, 0, slot.item));
             }
         }
@@ -43,7 +52,10 @@ pub(super) fn a_bits(op: &MatrixOp, rows: &[&[u32]]) -> Vec<u64> {
 }
 
 /// B as `[block][column][k]`.
-pub(super) fn b_bits(op: &MatrixOp, rows: &[&[u32]]) -> Vec<u64> {
+///
+/// # Safety
+/// As for `item`.
+pub(super) unsafe fn b_bits(op: &MatrixOp, rows: &[*const u32]) -> Vec<u64> {
     let split = layout::b_split(op);
     let mut out = Vec::with_capacity(op.blocks * op.n * op.k);
     for block in 0..op.blocks {
@@ -51,7 +63,8 @@ pub(super) fn b_bits(op: &MatrixOp, rows: &[&[u32]]) -> Vec<u64> {
             for k in 0..op.k {
                 let mut slot = layout::b_slot(op, split, block, k, column);
                 slot.lane = layout::permute_b(op, slot.lane);
-                let bits = item(rows, slot, op.b.bits());
+                // SAFETY: by the contract of this function.
+                let bits = unsafe { item(rows, slot, op.b.bits()) };
                 out.push(negate(op, op.b, bits, 1, slot.item));
             }
         }
@@ -87,7 +100,10 @@ pub(super) fn integer(op: &MatrixOp, element: Element, bits: u64, operand: u32) 
 }
 
 /// For each row of A and stored k, the index of the row of B that it multiplies.
-pub(super) fn sparse_columns(op: &MatrixOp, index: &[&[u32]]) -> Vec<usize> {
+///
+/// # Safety
+/// As for `item`.
+pub(super) unsafe fn sparse_columns(op: &MatrixOp, index: &[*const u32]) -> Vec<usize> {
     let split = layout::a_split(op);
     let base = layout::index_base(op);
     let mut out = Vec::with_capacity(op.m * op.stored_k());
@@ -98,14 +114,22 @@ pub(super) fn sparse_columns(op: &MatrixOp, index: &[&[u32]]) -> Vec<usize> {
                 lane: slot.lane,
                 item: base / 2 + slot.item,
             };
-            out.push(k / 2 * 4 + item(index, slot, 2) as usize);
+            // SAFETY: by the contract of this function.
+            out.push(k / 2 * 4 + unsafe { item(index, slot, 2) } as usize);
         }
     }
     out
 }
 
 /// C as `[block][row][column]`, its modifiers applied.
-pub(super) fn c_bits(op: &MatrixOp, c: COperand<'_>, d: &[[u32; 64]]) -> Vec<u64> {
+///
+/// # Safety
+/// As for `item`.
+pub(super) unsafe fn c_bits(
+    op: &MatrixOp,
+    c: COperand<'_, *const u32>,
+    d: &[*mut u32],
+) -> Vec<u64> {
     let width = op.c.bits();
     let sign = 1u64 << (width - 1);
     let mut out = Vec::with_capacity(op.blocks * op.m * op.n);
@@ -115,13 +139,12 @@ pub(super) fn c_bits(op: &MatrixOp, c: COperand<'_>, d: &[[u32; 64]]) -> Vec<u64
                 let slot = d_item(op, op.c, layout::d_slot(op, block, row, column));
                 let mut bits = match c {
                     COperand::Constant(value) => value & (u64::MAX >> (64 - width)),
-                    COperand::Rows(rows) => item(rows, slot, width),
+                    // SAFETY: by the contract of this function.
+                    COperand::Rows(rows) => unsafe { item(rows, slot, width) },
                     COperand::InPlace => {
-                        let word =
-                            |reg: usize| u64::from(d.get(reg).map_or(0, |row| row[slot.lane]));
-                        let bit = slot.item * width;
-                        let value = (word(bit / 32) | word(bit / 32 + 1) << 32) >> (bit % 32);
-                        value & (u64::MAX >> (64 - width))
+                        let rows: Vec<_> = d.iter().map(|row| row.cast_const()).collect();
+                        // SAFETY: by the contract of this function.
+                        unsafe { item(&rows, slot, width) }
                     }
                 };
                 if op.c == Element::F64 {
@@ -154,9 +177,12 @@ fn d_item(op: &MatrixOp, element: Element, slot: Slot) -> Slot {
 }
 
 /// Stores one element of D.
-pub(super) fn store(
+///
+/// # Safety
+/// As for `item`.
+pub(super) unsafe fn store(
     op: &MatrixOp,
-    d: &mut [[u32; 64]],
+    d: &[*mut u32],
     block: usize,
     row: usize,
     column: usize,
@@ -165,9 +191,13 @@ pub(super) fn store(
     let slot = d_item(op, op.d, layout::d_slot(op, block, row, column));
     let width = op.d.bits();
     let bit = slot.item * width;
-    let mut put = |reg: usize, value: u32, mask: u32| {
-        if let Some(row) = d.get_mut(reg) {
-            row[slot.lane] = row[slot.lane] & !mask | value & mask;
+    let put = |reg: usize, value: u32, mask: u32| {
+        if let Some(row) = d.get(reg) {
+            // SAFETY: by the contract of this function.
+            unsafe {
+                let to = row.add(slot.lane);
+                to.write(to.read() & !mask | value & mask);
+            }
         }
     };
     match width {
@@ -188,9 +218,12 @@ pub(super) fn store(
 ///
 /// CDNA4 section 7.2.1: lane = line + lines x group, byte chosen by OP_SEL. CDNA5 section
 /// 7.12.6.2: lane = line (+ 16 if selected), byte `group` of the register pair.
-pub(super) fn scale_byte(
+///
+/// # Safety
+/// As for `item`.
+pub(super) unsafe fn scale_byte(
     op: &MatrixOp,
-    scale: ScaleOperand<'_>,
+    scale: ScaleOperand<'_, *const u32>,
     lines: usize,
     line: usize,
     group: usize,
@@ -217,7 +250,8 @@ pub(super) fn scale_byte(
             item: group,
         }
     };
-    item(rows, slot, 8) as u8
+    // SAFETY: by the contract of this function.
+    unsafe { item(rows, slot, 8) as u8 }
 }
 
 /// Magnitudes below this are flushed to +0 before the arithmetic.

@@ -6,7 +6,7 @@
 
 use std::arch::x86_64::*;
 
-use super::{Lanes, WIDTH, nan};
+use super::{Lanes, WIDTH, nan, round};
 
 /// Lanes in 512-bit registers.
 #[derive(Clone, Copy, Debug)]
@@ -321,6 +321,31 @@ unsafe impl Lanes for Avx512 {
     #[inline(always)]
     fn f32_from_u32(a: __m512i) -> __m512i {
         i(unsafe { _mm512_cvtepu32_ps(a) })
+    }
+    #[inline(always)]
+    fn i32_from_f32(a: __m512i) -> __m512i {
+        unsafe {
+            let number = _mm512_cmp_ps_mask::<_CMP_ORD_Q>(f(a), f(a));
+            let great = _mm512_cmp_ps_mask::<_CMP_LE_OQ>(_mm512_set1_ps(2_147_483_648.0), f(a));
+            let value = _mm512_maskz_cvttps_epi32(number, f(a));
+            _mm512_mask_mov_epi32(value, great, _mm512_set1_epi32(i32::MAX))
+        }
+    }
+    #[inline(always)]
+    fn u32_from_f32(a: __m512i) -> __m512i {
+        // The maximum of a NaN and zero is the second operand.
+        unsafe { _mm512_cvttps_epu32(_mm512_max_ps(f(a), _mm512_setzero_ps())) }
+    }
+    #[inline(always)]
+    fn round_f32<const TO: i32>(a: __m512i) -> __m512i {
+        i(unsafe {
+            match TO {
+                round::NEAREST => _mm512_roundscale_ps::<{ round::NEAREST }>(f(a)),
+                round::DOWN => _mm512_roundscale_ps::<{ round::DOWN }>(f(a)),
+                round::UP => _mm512_roundscale_ps::<{ round::UP }>(f(a)),
+                _ => _mm512_roundscale_ps::<{ round::ZERO }>(f(a)),
+            }
+        })
     }
     #[inline(always)]
     fn f32_from_f16(a: __m512i) -> __m512i {

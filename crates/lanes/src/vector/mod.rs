@@ -17,6 +17,18 @@ pub use scalar::Scalar;
 /// Lanes in one vector of a back end. A wave of 64 is four of them, a wave of 32 two.
 pub const WIDTH: usize = 16;
 
+/// Directions of [`Lanes::round_f32`], numbered as x86 does.
+pub mod round {
+    /// To the nearest integer, halves to even.
+    pub const NEAREST: i32 = 0;
+    /// Down.
+    pub const DOWN: i32 = 1;
+    /// Up.
+    pub const UP: i32 = 2;
+    /// Toward zero.
+    pub const ZERO: i32 = 3;
+}
+
 /// Sixteen lanes of a back end: 32-bit values (`V`), 64-bit values (`W`) and conditions (`M`).
 ///
 /// Float operations round to nearest even, keep subnormals, and return as NaN the first NaN operand
@@ -63,6 +75,27 @@ pub unsafe trait Lanes: Copy + 'static {
     fn mask(bits: u16) -> Self::M;
     /// Bits from conditions.
     fn bits(m: Self::M) -> u16;
+    /// Whether no lane holds, as far as that can be told: where it cannot, the answer is no, and what is then
+    /// computed must be right whichever lanes hold.
+    #[inline(always)]
+    fn none(m: Self::M) -> bool {
+        Self::bits(m) == 0
+    }
+    /// Whether all lanes hold, as far as that can be told.
+    #[inline(always)]
+    fn all(m: Self::M) -> bool {
+        Self::bits(m) == u16::MAX
+    }
+    /// Group `chunk` of a mask operand.
+    #[inline(always)]
+    fn mask_operand(mask: u64, chunk: usize) -> Self::M {
+        Self::mask((mask >> (chunk * WIDTH)) as u16)
+    }
+    /// Adds group `chunk` of a mask result, in the lanes of `exec`.
+    #[inline(always)]
+    fn mask_result(mask: &mut u64, exec: u64, chunk: usize, m: Self::M) {
+        *mask |= u64::from(Self::bits(m)) << (chunk * WIDTH) & exec;
+    }
     /// `m ? a : b`.
     fn select(m: Self::M, a: Self::V, b: Self::V) -> Self::V;
     /// `m ? a : b`.
@@ -155,6 +188,27 @@ pub unsafe trait Lanes: Copy + 'static {
     fn f32_from_i32(a: Self::V) -> Self::V;
     /// f32 of an unsigned integer, to nearest even.
     fn f32_from_u32(a: Self::V) -> Self::V;
+    /// Signed integer of an f32: truncated, saturated, 0 for NaN.
+    #[inline(always)]
+    fn i32_from_f32(a: Self::V) -> Self::V {
+        Self::map1(a, crate::scalar::convert::v_cvt_i32_f32)
+    }
+    /// Unsigned integer of an f32: truncated, saturated, 0 for NaN.
+    #[inline(always)]
+    fn u32_from_f32(a: Self::V) -> Self::V {
+        Self::map1(a, crate::scalar::convert::v_cvt_u32_f32)
+    }
+    /// f32 rounded to an integer ([`round`]); signs of zeros stay, a signalling NaN becomes quiet.
+    #[inline(always)]
+    fn round_f32<const TO: i32>(a: Self::V) -> Self::V {
+        use crate::scalar::rounding as r;
+        match TO {
+            round::NEAREST => Self::map1(a, r::v_rndne_f32),
+            round::DOWN => Self::map1(a, r::v_floor_f32),
+            round::UP => Self::map1(a, r::v_ceil_f32),
+            _ => Self::map1(a, r::v_trunc_f32),
+        }
+    }
     /// f32 of the f16 in the low half of each lane (exact; a signalling NaN becomes quiet).
     fn f32_from_f16(a: Self::V) -> Self::V;
     /// f16 (high half zero) of an f32, to nearest even, gradual underflow.

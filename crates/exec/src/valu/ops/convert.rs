@@ -1,6 +1,7 @@
 //! Conversions between floats and integers of 16, 32 and 64 bits.
 
 use rocjitsu_lanes::scalar::convert as c;
+use rocjitsu_lanes::vector::round;
 
 use super::ops;
 use super::support::{PLAIN, half1, mode, pack};
@@ -15,10 +16,10 @@ ops! {
     v_cvt_f32_ubyte2(a: B32) -> F32 { L::f32_from_i32(L::and(L::shr(a, L::splat(16)), L::splat(0xff))) }
     v_cvt_f32_ubyte3(a: B32) -> F32 { L::f32_from_i32(L::shr(a, L::splat(24))) }
     v_cvt_off_f32_i4(a: B32) -> F32 { L::map1(a, c::v_cvt_off_f32_i4) }
-    v_cvt_i32_f32(a: F32) -> B32 { L::map1(a, c::v_cvt_i32_f32) }
-    v_cvt_u32_f32(a: F32) -> B32 { L::map1(a, c::v_cvt_u32_f32) }
+    v_cvt_i32_f32(a: F32) -> B32 { L::i32_from_f32(a) }
+    v_cvt_u32_f32(a: F32) -> B32 { L::u32_from_f32(a) }
     v_cvt_rpi_i32_f32 | v_cvt_nearest_i32_f32(a: F32) -> B32 { L::map1(a, c::v_cvt_nearest_i32_f32) }
-    v_cvt_flr_i32_f32 | v_cvt_floor_i32_f32(a: F32) -> B32 { L::map1(a, c::v_cvt_floor_i32_f32) }
+    v_cvt_flr_i32_f32 | v_cvt_floor_i32_f32(a: F32) -> B32 { L::i32_from_f32(L::round_f32::<{ round::DOWN }>(a)) }
 
     v_cvt_f64_i32(a: B32) -> F64 { L::widen(a, c::v_cvt_f64_i32) }
     v_cvt_f64_u32(a: B32) -> F64 { L::widen(a, c::v_cvt_f64_u32) }

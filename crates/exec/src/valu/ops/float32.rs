@@ -4,7 +4,7 @@ use rocjitsu_lanes::kernel::Aux;
 use rocjitsu_lanes::scalar::arithmetic as arith;
 use rocjitsu_lanes::scalar::minmax::{self, NanRules};
 use rocjitsu_lanes::scalar::{cube, rounding};
-use rocjitsu_lanes::vector::Lanes;
+use rocjitsu_lanes::vector::{Lanes, round};
 
 use super::ops;
 use super::support::{PLAIN, med3_numbers, mode, unless_nan2, unless_nan3, within};
@@ -110,10 +110,10 @@ ops! {
         unless_nan3::<L>(a, b, c, L::min_f32(L::max_f32(a, b), c), minmax::v_maximumminimum_f32)
     }
 
-    v_trunc_f32(a: F32) -> F32 { L::map1(a, rounding::v_trunc_f32) }
-    v_ceil_f32(a: F32) -> F32 { L::map1(a, rounding::v_ceil_f32) }
-    v_floor_f32(a: F32) -> F32 { L::map1(a, rounding::v_floor_f32) }
-    v_rndne_f32(a: F32) -> F32 { L::map1(a, rounding::v_rndne_f32) }
+    v_trunc_f32(a: F32) -> F32 { L::round_f32::<{ round::ZERO }>(a) }
+    v_ceil_f32(a: F32) -> F32 { L::round_f32::<{ round::UP }>(a) }
+    v_floor_f32(a: F32) -> F32 { L::round_f32::<{ round::DOWN }>(a) }
+    v_rndne_f32(a: F32) -> F32 { L::round_f32::<{ round::NEAREST }>(a) }
     v_fract_f32[x](a: F32) -> F32 { L::map1(a, |a| rounding::v_fract_f32(a, PLAIN)) }
     => modal { let m = mode(x); L::map1(a, |a| rounding::v_fract_f32(a, m)) }
     v_ldexp_f32[x](a: F32, e: B32) -> F32 { L::map2(a, e, |a, e| rounding::v_ldexp_f32(a, e as i32, PLAIN)) }

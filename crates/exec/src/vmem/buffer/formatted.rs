@@ -3,15 +3,17 @@
 
 use rocjitsu_isa::{Inst, Name};
 
-use super::descriptor::{Buffer, Rules};
+use super::descriptor::{Buffer, Position, Rules};
 use super::format::Format;
 use super::{descriptor, positions};
 use crate::error::Cause;
+use crate::lds::access as lds;
 use crate::lower::Lowering;
 use crate::record::{Flow, Handler, Record};
 use crate::vmem::LANES;
 use crate::vmem::address;
 use crate::vmem::half::{f16_to_f32, f32_to_f16};
+use crate::vmem::to_lds::{inside_lds, m0_place};
 use crate::wave::Cx;
 
 /// What the instruction moves, packed into `record.imm2`.
@@ -152,29 +154,68 @@ fn load_run(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
         return Flow::Next;
     };
     for lane in (0..LANES).filter(|l| exec >> l & 1 != 0) {
-        let mut values = [0; 4];
-        let mut integer = false;
-        if let Some(format) = format {
-            integer = format.is_integer();
-            // In range as a whole or not at all; out of range every component but a selected one is zero.
-            let mut raw = [0; 4];
-            if buffer.in_range(at[lane], 0, format.bytes() as u64) {
-                match fetch(
-                    cx,
-                    record,
-                    buffer.address(at[lane], 0),
-                    lane,
-                    format.bytes(),
-                ) {
-                    Ok(bytes) => raw = format.unpack(bytes),
-                    Err(flow) => return flow,
-                }
-            }
-            values = select(&buffer, raw, format.one());
-        }
+        let values = match components(cx, record, &buffer, format, at[lane], lane) {
+            Ok(values) => values,
+            Err(flow) => return flow,
+        };
+        let integer = format.is_some_and(Format::is_integer);
         give(cx, dst, lane, shape, values, integer);
     }
     Flow::Next
+}
+
+/// `buffer_load_format_x` with LDS: one word of each lane to M0 plus offset plus four times the lane.
+pub fn to_lds(record: &mut Record, target: rocjitsu_isa::Target) {
+    record.imm2 = Shape {
+        components: 1,
+        d16: false,
+        high: false,
+        typed: false,
+        zeroes: target.is_cdna(),
+    }
+    .pack();
+    record.run = load_to_lds;
+}
+
+fn load_to_lds(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
+    let buffer = descriptor(cx, record, true);
+    let format = match format(cx, record, &buffer) {
+        Ok(f) => f,
+        Err(flow) => return flow,
+    };
+    let at = positions(cx, record);
+    let (to, step) = m0_place(cx, record);
+    let address = |lane: usize| to.wrapping_add(step * lane as u32);
+    let exec = inside_lds(cx, address);
+    for lane in (0..LANES).filter(|l| exec >> l & 1 != 0) {
+        let values = match components(cx, record, &buffer, format, at[lane], lane) {
+            Ok(values) => values,
+            Err(flow) => return flow,
+        };
+        lds::write(&mut cx.group.lds, address(lane), &values[0].to_le_bytes());
+    }
+    Flow::Next
+}
+
+/// The components that a lane loads, destination selects applied. In range as a whole or not at all; out of range
+/// every component but a selected one is zero, and so is everything of an unbound buffer.
+fn components(
+    cx: &mut Cx<'_, '_>,
+    record: &Record,
+    buffer: &Buffer,
+    format: Option<Format>,
+    at: Position,
+    lane: usize,
+) -> Result<[u32; 4], Flow> {
+    let Some(format) = format else {
+        return Ok([0; 4]);
+    };
+    let mut raw = [0; 4];
+    if buffer.in_range(at, 0, format.bytes() as u64) {
+        let from = buffer.address(at, 0);
+        raw = format.unpack(fetch(cx, record, from, lane, format.bytes())?);
+    }
+    Ok(select(buffer, raw, format.one()))
 }
 
 fn fetch(

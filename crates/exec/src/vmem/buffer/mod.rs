@@ -75,6 +75,10 @@ pub fn lower(inst: &Inst, pc: u64, lowering: &mut Lowering) -> Option<Record> {
     if typed {
         return None;
     }
+    if rest == "load_format_x" && inst.row().operand(Name::vdata).is_none() {
+        formatted::to_lds(&mut record, lowering.target);
+        return Some(record);
+    }
     if rest == "store_lds_dword" {
         return Some(super::to_lds::buffer_store(record, backend));
     }

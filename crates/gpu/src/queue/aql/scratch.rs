@@ -5,6 +5,7 @@
 use super::{Cx, Trouble, error, field, signal};
 use crate::dispatch::ScratchMemory;
 use crate::queue::bus::Bus;
+use crate::queue::run::scratch_ring;
 
 /// What the queue waits for.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -53,16 +54,21 @@ impl Handshake {
         // The field counts for 64 lanes; 32 lanes have twice as much each.
         let lane_bytes = u64::from(cx.bus.load32(at(field::SCRATCH_LANE_BYTES))?);
         let enough = u64::from(bytes) <= lane_bytes * (64 / u64::from(lanes));
-        let memory = ScratchMemory {
+        let ring = cx.bus.load32(at(field::TMPRING_SIZE))?;
+        let (wave_bytes, waves) = scratch_ring(cx.device.target(), ring);
+        let mut memory = ScratchMemory {
             base: cx.bus.load64(at(field::SCRATCH_BASE))?,
             bytes: cx.bus.load64(at(field::SCRATCH_SIZE))?,
         };
+        // The processor itself only knows the ring; the field is the runtime's, and not every one sets it.
+        if memory.bytes == 0 {
+            memory.bytes = u64::from(waves) * u64::from(wave_bytes);
+        }
         if enough && memory.base != 0 {
             return Ok(Some(memory));
         }
         let signal = inactive_signal(&mut cx.bus, queue)?;
         if signal == 0 {
-            let waves = cx.bus.load32(at(field::TMPRING_SIZE))? & 0xfff;
             return Err(Trouble::packet(
                 error::SCRATCH_WAVE64,
                 format!(

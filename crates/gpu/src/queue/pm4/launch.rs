@@ -10,7 +10,8 @@ use super::registers::{
 };
 use super::{Cx, Interpreter, Trouble, error};
 use crate::code_object::{DESCRIPTOR_BYTES, KernelDescriptor};
-use crate::dispatch::{Dispatch, Origin, ScratchMemory};
+use crate::dispatch::{Dispatch, MAX_WAVE_SCRATCH, Origin, ScratchMemory};
+use crate::queue::run::{run, scratch_ring};
 
 /// COMPUTE_DISPATCH_INITIATOR: run the shader.
 const COMPUTE_SHADER_EN: u32 = 1;
@@ -97,7 +98,7 @@ impl Interpreter {
                 doorbell: 0,
             },
         };
-        super::super::run::run(cx, &dispatch)
+        run(cx, &dispatch)
     }
 
     /// The registers as the fields of a descriptor.
@@ -132,11 +133,8 @@ impl Interpreter {
         descriptor: &KernelDescriptor,
     ) -> (u32, Option<ScratchMemory>) {
         let ring = self.registers.get(TMPRING_SIZE);
-        let wave_bytes = match target.generation() {
-            9 | 10 => (ring >> 12 & 0x1fff) << 10,
-            11 => (ring >> 12 & 0x7fff) << 8,
-            _ => (ring >> 12 & 0x3_ffff) << 8,
-        };
+        let (wave_bytes, waves) = scratch_ring(target, ring);
+        let wave_bytes = wave_bytes.min(MAX_WAVE_SCRATCH as u32);
         if !descriptor.rsrc2.private_segment || wave_bytes == 0 {
             return (0, None);
         }
@@ -146,11 +144,9 @@ impl Interpreter {
             // The program's own buffer descriptor, by convention in the first user SGPRs.
             self.registers.get64(USER_DATA_0) & 0xffff_ffff_ffff
         };
-        let waves = u64::from(ring & 0xfff);
         let memory = ScratchMemory {
             base,
-            // From gfx11 on the number of waves counts for one shader engine, of which there is at least one.
-            bytes: waves * u64::from(wave_bytes),
+            bytes: u64::from(waves) * u64::from(wave_bytes),
         };
         // Whole units of 16 bytes fit whatever the kernel was given.
         let per_item = wave_bytes / descriptor.wave_size / 16 * 16;

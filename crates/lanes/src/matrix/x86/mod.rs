@@ -1,408 +1,47 @@
-//! Vector back ends of the dense instructions on x86-64: registers are unpacked into panels
-//! (one row per k, columns or rows side by side), kernels run over jobs of 16 rows.
+//! Vector back ends on x86-64: registers are unpacked into panels (one row per k, columns or
+//! rows side by side), kernels run over jobs of 16 rows and add to the registers where they lie.
 
+mod entries;
 mod kernels;
+mod plan;
+mod range;
 mod scratch;
+mod tile;
 mod v256;
 mod v512;
+mod vector;
 
 use std::cell::RefCell;
 
-use super::layout::{self, KSplit, Registers};
+use super::layout::{self, Registers};
 use super::op::{Element, Family, Kind, MatrixOp};
 use super::scalar::{Algorithm, algorithm};
-use super::unpack::scale_byte;
-use super::{COperand, Operands, formats};
+use super::{COperand, Pointers};
 use crate::backend::Backend;
+use entries::{Halves, Scales, avx2, avx512};
+use plan::{Plan, Unpack};
+use range::{Exact, Fused, Range, TREE_LEAST};
 use scratch::Scratch;
-
-/// Kernels of eight lanes.
-mod avx2 {
-    super::kernels::vector_kernels!(super::v256, "avx2,fma,f16c");
-}
-
-/// Kernels of sixteen lanes.
-mod avx512 {
-    super::kernels::vector_kernels!(
-        super::v512,
-        "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni"
-    );
-}
+use tile::{MAX_REGISTERS, Tile};
 
 thread_local! {
     static SCRATCH: RefCell<Box<Scratch>> = RefCell::new(Scratch::new());
 }
 
-/// One pass of a kernel: 16 rows of D (4 for 4x4 shapes) and 16 lanes.
-#[derive(Clone, Copy, Debug)]
-struct Job {
-    /// First row in A's panel.
-    a: usize,
-    /// First column in B's panel.
-    b: usize,
-    /// Word of D where row 0 starts, counting 64 words a register.
-    d: usize,
-}
-
-/// The jobs of an instruction and, for the rows of a job, their distance in words of D.
-#[derive(Clone, Copy, Debug)]
-struct Plan {
-    jobs: [Job; 8],
-    count: usize,
-    rows: [usize; 16],
-    /// 4x4 shapes: a row of A differs between the blocks, four lanes each.
-    quad: bool,
-}
-
-impl Plan {
-    /// Whether every job's rows lie within `words` words of D.
-    fn fits(&self, words: usize) -> bool {
-        let last = self.rows.iter().max().unwrap_or(&0);
-        self.jobs[..self.count]
-            .iter()
-            .all(|job| job.d + last + 16 <= words)
-    }
-}
-
-/// How to unpack an operand.
-#[derive(Clone, Copy, Debug)]
-struct Unpack {
-    element: Element,
-    split: KSplit,
-    /// Rows of A or columns of B side by side.
-    lanes: usize,
-    /// Bits to flip in a register of two 16-bit floats: NEG and NEG_HI of WMMA.
-    signs: u32,
-    /// Magnitudes below become +0.
-    limit: f32,
-    /// Integers are signed.
-    signed: bool,
-    /// Column of the panel where the first lane goes.
-    first: usize,
-    /// Rows of 32-row blocks go in the order of the accumulator registers: first those whose
-    /// bit 2 is clear, in ascending order, then the others.
-    interleave: bool,
-}
-
-/// Scale factors of a scaled instruction, as f64, by block of K.
-#[derive(Clone, Copy, Debug)]
-struct Scales {
-    /// Elements along K that share a factor.
-    block: usize,
-    /// For each row of A's panel.
-    a: [[f64; 32]; 8],
-    /// For each column of B's panel.
-    b: [[f64; 32]; 8],
-}
-
-impl Scales {
-    fn new(op: &MatrixOp, block: usize, operands: &Operands<'_>) -> Scales {
-        let mut scales = Scales {
-            block,
-            a: [[1.0; 32]; 8],
-            b: [[1.0; 32]; 8],
-        };
-        if op.kind != Kind::Scaled {
-            return scales;
+/// Calls a function of the back end. The host supports the back end; the rest of the functions'
+/// contracts are the callers'.
+macro_rules! on {
+    ($backend:expr, $name:ident($($argument:expr),* $(,)?)) => {
+        match $backend {
+            Backend::Avx2 => avx2::$name($($argument),*),
+            _ => avx512::$name($($argument),*),
         }
-        let value = |format, byte| match formats::decode_scale(format, byte) {
-            Some((significand, exponent)) => significand as f64 * 2f64.powi(exponent),
-            None => f64::NAN,
-        };
-        for group in 0..op.k / block {
-            for at in 0..op.m.min(32) {
-                // A's panel has the rows of MFMA interleaved, see `Unpack`.
-                let quad = at / 4;
-                let row = match op.family.is_mfma() && op.m == 32 {
-                    true => (quad % 4 * 2 + quad / 4) * 4 + at % 4,
-                    false => at,
-                };
-                let byte = scale_byte(op, operands.scale_a, op.m, row, group, op.mods.scale_sel_a);
-                scales.a[group][at] = value(op.mods.scale_fmt_a, byte);
-            }
-            for column in 0..op.n.min(32) {
-                let byte = scale_byte(
-                    op,
-                    operands.scale_b,
-                    op.n,
-                    column,
-                    group,
-                    op.mods.scale_sel_b,
-                );
-                scales.b[group][column] = value(op.mods.scale_fmt_b, byte);
-            }
-        }
-        scales
-    }
-}
-
-/// What the floats of an operand span, as bits of positive f32.
-#[derive(Clone, Copy, Debug)]
-struct Range {
-    /// Largest magnitude.
-    top: u32,
-    /// Smallest magnitude but for zero; 0 if all are zero.
-    low: u32,
-    /// Value of the lowest set bit of any significand; 0 if all are zero.
-    unit: u32,
-    /// Some are zero.
-    zeros: bool,
-}
-
-/// Exponent of a positive normal f32.
-fn exponent(bits: u32) -> i32 {
-    (bits >> 23) as i32 - 127
-}
-
-impl Range {
-    /// Exponents of the smallest and the largest magnitude; any will do if all are zero.
-    fn exponents(self) -> (i32, i32) {
-        if self.top == 0 {
-            (0, 0)
-        } else {
-            (exponent(self.low), exponent(self.top))
-        }
-    }
-
-    /// Whether every product, and every sum of up to `k` products and `c` (if given), in any
-    /// order, is exact in f32: all are multiples of one power of two and below 2^24 times it.
-    ///
-    /// Then fused sums lose nothing either: their grids, 2^(E - 24), 2^(E2 - 24) and
-    /// 2^(E2 - 31), are finer than that power of two, since 2^E and 2^E2 are not above the
-    /// largest sum. A plain FMA chain gives the same bits.
-    fn exact(a: Range, b: Range, c: Option<Range>, k: usize) -> bool {
-        const NORMAL: std::ops::Range<u32> = 0x0080_0000..0x7f80_0000;
-        if [a, b]
-            .iter()
-            .any(|x| !NORMAL.contains(&x.unit) || x.top >= NORMAL.end)
-        {
-            return false;
-        }
-        // A zero has the exponent -126: together with a large factor it could set the grid.
-        if exponent(a.top).max(exponent(b.top)) > 50 {
-            return false;
-        }
-        let length = (k as u32).next_power_of_two().trailing_zeros() as i32;
-        let mut unit = exponent(a.unit) + exponent(b.unit);
-        let mut top = exponent(a.top) + exponent(b.top) + 2 + length;
-        match c {
-            Some(c) if c.top == 0 => {}
-            Some(c) if !NORMAL.contains(&c.unit) || c.top >= NORMAL.end => return false,
-            Some(c) => {
-                unit = unit.min(exponent(c.unit));
-                top = top.max(exponent(c.top) + 1) + 1;
-            }
-            None => {}
-        }
-        unit > -100 && top < 100 && top - unit <= 24
-    }
-
-    /// Whether every sum of up to `k` products fits `bits` significant bits.
-    fn fits(a: Range, b: Range, k: usize, bits: i32) -> bool {
-        const NORMAL: std::ops::Range<u32> = 0x0080_0000..0x7f80_0000;
-        if a.top == 0 || b.top == 0 {
-            return a.top < NORMAL.end && b.top < NORMAL.end;
-        }
-        let normal = |x: u32| NORMAL.contains(&x);
-        let length = (k as u32).next_power_of_two().trailing_zeros() as i32;
-        let unit = exponent(a.unit) + exponent(b.unit);
-        let top = exponent(a.top) + exponent(b.top) + 2 + length;
-        normal(a.unit) && normal(b.unit) && normal(a.top) && normal(b.top) && top - unit <= bits
-    }
-
-    /// Whether f64 holds every sum of up to `k` products and `c`, none of them subnormal in f32
-    /// and none beyond it.
-    fn fits_f64(a: Range, b: Range, c: Range, k: usize) -> bool {
-        const NORMAL: std::ops::Range<u32> = 0x0080_0000..0x7f80_0000;
-        let normal = |x: u32| NORMAL.contains(&x);
-        if !(normal(a.unit) && normal(b.unit) && normal(a.top) && normal(b.top)) {
-            return false;
-        }
-        let length = (k as u32).next_power_of_two().trailing_zeros() as i32;
-        let mut unit = exponent(a.unit) + exponent(b.unit);
-        let mut top = exponent(a.top) + exponent(b.top) + 2 + length;
-        if c.top != 0 {
-            if !normal(c.unit) || !normal(c.top) {
-                return false;
-            }
-            unit = unit.min(exponent(c.unit));
-            top = top.max(exponent(c.top) + 1) + 1;
-        }
-        unit >= -126 && top < 127 && top - unit <= 53
-    }
-}
-
-/// Fused sums of one instruction: what the kernels need besides the panels.
-#[derive(Clone, Copy, Debug)]
-struct Fused {
-    /// Products per group.
-    group: usize,
-    /// Even and odd k apart.
-    parity: bool,
-    /// What the exponent bytes of A and B are relative to.
-    bases: (i32, i32),
-    /// Exponent byte of a group without products.
-    floor: i8,
-    /// Smallest normal exponents of A and B.
-    mins: (i32, i32),
-    /// Accumulators below this, zero excepted, are not for the kernels.
-    least: f32,
-}
-
-impl Fused {
-    /// Ranges within which the kernels are exact; `None` sends the instruction to the scalar
-    /// reference, as do infinities and NaN in A or B.
-    ///
-    /// With e the exponents of non-zero elements, L the least and H the largest sum of two:
-    /// products and scaled products stay inside f32 if H <= 125 and L >= -90. All sums lie
-    /// within 90 of each other, so bytes relative to the largest hold them; a zero is -128.
-    /// A group of zeros only has no products, and its true exponent sum is at most
-    /// -126 + max e. That is at most L - 8, the value used here. With either, an accumulator
-    /// that comes from earlier groups (a multiple of 2^(L - 31)) loses nothing, and neither does
-    /// a C of 2^(L - 8) or more: the result is the accumulator.
-    fn new(op: &MatrixOp, group: usize, parity: bool, a: Range, b: Range) -> Option<Fused> {
-        let infinity = 0x7f80_0000;
-        if a.top >= infinity || b.top >= infinity {
-            return None;
-        }
-        let mins = (formats::min_exponent(op.a), formats::min_exponent(op.b));
-        let zeros = a.zeros || b.zeros;
-        let least = |exponent| if zeros { 2f32.powi(exponent) } else { 0.0 };
-        if op.a.bits() == 8 || op.a == Element::F16 {
-            // Sums of exponents lie between -30 and 30 by format.
-            return Some(Fused {
-                group,
-                parity,
-                bases: (0, 0),
-                floor: -64,
-                mins,
-                least: least(-64),
-            });
-        }
-        let ((low_a, top_a), (low_b, top_b)) = (a.exponents(), b.exponents());
-        let (low, top) = (low_a + low_b, top_a + top_b);
-        if top > 125 || low < -90 || top - low > 90 || zeros && top_a.max(top_b) - 126 > low - 8 {
-            return None;
-        }
-        let floor = (low - 8 - top) as i8;
-        Some(Fused {
-            group,
-            parity,
-            bases: (top_a, top_b),
-            floor,
-            mins,
-            least: least(low - 8),
-        })
-    }
-}
-
-/// The plan for the layouts of `layout::d_slot`, 32-bit accumulators.
-fn plan(op: &MatrixOp) -> Option<Plan> {
-    let mut plan = Plan {
-        jobs: [Job { a: 0, b: 0, d: 0 }; 8],
-        count: 1,
-        rows: [0; 16],
-        quad: false,
     };
-    let rows = |f: fn(usize) -> (usize, usize)| {
-        std::array::from_fn(|row| {
-            let (register, lane) = f(row);
-            register * 64 + lane
-        })
-    };
-    if op.family.is_mfma() {
-        match op.m {
-            32 => {
-                // Rows are interleaved: row r of a job is register r.
-                plan.rows = rows(|r| (r, 0));
-                plan.count = 4 * op.blocks;
-                for (i, job) in plan.jobs.get_mut(..plan.count)?.iter_mut().enumerate() {
-                    let (block, quarter) = (i / 4, i % 4);
-                    *job = Job {
-                        a: 32 * block + 16 * (quarter / 2),
-                        b: 32 * block + 16 * (quarter % 2),
-                        d: 64 * 16 * block + 16 * quarter,
-                    };
-                }
-            }
-            16 => {
-                plan.rows = rows(|r| (r % 4, r / 4 * 16));
-                plan.count = op.blocks;
-                for (block, job) in plan.jobs.get_mut(..plan.count)?.iter_mut().enumerate() {
-                    *job = Job {
-                        a: 16 * block,
-                        b: 16 * block,
-                        d: 64 * 4 * block,
-                    };
-                }
-            }
-            4 => {
-                plan.quad = true;
-                plan.rows = rows(|r| (r % 4, 0));
-                plan.count = 4;
-                for (quarter, job) in plan.jobs[..4].iter_mut().enumerate() {
-                    *job = Job {
-                        a: 16 * quarter,
-                        b: 16 * quarter,
-                        d: 16 * quarter,
-                    };
-                }
-            }
-            _ => return None,
-        }
-        return Some(plan);
-    }
-    if !op.m.is_multiple_of(16) || op.n != 16 {
-        return None;
-    }
-    // Rows 16 to 31 of the 32x16x128 WMMA follow in eight more registers.
-    plan.count = op.m / 16;
-    plan.jobs[1] = Job {
-        a: 16,
-        b: 0,
-        d: 64 * 8,
-    };
-    plan.rows = match (op.family, op.wave) {
-        (Family::Rdna3, 32) => rows(|r| (r / 2, r % 2 * 16)),
-        (Family::Rdna3, _) => rows(|r| (r / 4, r % 4 * 16)),
-        (_, 32) => rows(|r| (r % 8, r / 8 * 16)),
-        _ => rows(|r| (r % 4, r / 8 * 16 + r / 4 % 2 * 32)),
-    };
-    Some(plan)
 }
 
-/// How to unpack A (operand 0) or B (operand 1).
-fn unpacking(op: &MatrixOp, operand: u32) -> Unpack {
-    let (element, split, lanes) = match operand {
-        0 => (op.a, layout::a_split(op), layout::a_lanes(op)),
-        _ => (op.b, layout::b_split(op), layout::b_lanes(op)),
-    };
-    let bit = |field: u8| u32::from(field >> operand & 1);
-    let signs = if op.family.is_mfma() || element.bits() != 16 {
-        0
-    } else {
-        bit(op.mods.neg) << 15 | bit(op.mods.neg_hi) << 31
-    };
-    let interleave = operand == 0 && op.family.is_mfma() && op.m == 32;
-    // Integers are unpacked in pairs.
-    let chunk = if element.is_integer() {
-        split.chunk / 2
-    } else {
-        split.chunk
-    };
-    let split = KSplit { chunk, ..split };
-    let signed = element == Element::I8 || bit(op.mods.neg) == 1;
-    Unpack {
-        element,
-        split,
-        lanes,
-        signs,
-        signed,
-        limit: super::unpack::flush_limit(op, element),
-        first: 0,
-        interleave,
-    }
-}
+/// Accumulators beside the registers.
+#[repr(align(64))]
+struct Wide([[u32; 64]; 16]);
 
 /// The vector form of an instruction.
 #[derive(Clone, Debug)]
@@ -413,6 +52,8 @@ pub(super) struct Recipe {
     b: Unpack,
     /// CBSZ, ABID or BLGP permute lanes.
     permutes: bool,
+    /// Bits of C to clear and to flip: NEG_HI[2] and NEG[2] of WMMA.
+    signs: Option<(u32, u32)>,
 }
 
 impl Recipe {
@@ -424,281 +65,332 @@ impl Recipe {
             return None;
         }
         let algorithm = algorithm(op);
-        let wmma_c = !op.family.is_mfma() && (op.mods.neg & 4 != 0 || op.mods.neg_hi & 4 != 0);
-        if algorithm != Algorithm::Chain && wmma_c || op.c.bits() > op.d.bits() {
+        let bit = |field: u8| u32::from(field >> 2 & 1);
+        let signs = (!op.family.is_mfma() && !op.c.is_integer())
+            .then_some((bit(op.mods.neg_hi) << 31, bit(op.mods.neg) << 31))
+            .filter(|&(clear, flip)| clear | flip != 0);
+        if algorithm != Algorithm::Chain && signs.is_some() || op.c.bits() > op.d.bits() {
             return None;
         }
-        let a = unpacking(op, 0);
         Some(Recipe {
             algorithm,
-            plan: plan(op)?,
-            a,
-            b: unpacking(op, 1),
+            plan: if op.a == Element::F64 {
+                Plan::none()
+            } else {
+                Plan::new(op)?
+            },
+            a: Unpack::new(op, 0),
+            b: Unpack::new(op, 1),
             permutes: op.family.is_mfma()
                 && !op.f8f6f4
                 && op.a != Element::F64
                 && (op.mods.cbsz != 0 || op.mods.blgp != 0),
+            signs,
         })
     }
 
-    /// Computes the instruction; `false` leaves D untouched. The operands have been checked, the
-    /// host supports the back end.
-    pub fn execute(
+    /// Computes the instruction; `false` leaves D untouched.
+    ///
+    /// # Safety
+    /// The host must support the back end. The registers must be as many as `need` says and have
+    /// the lanes of a wave; C's must be those of D or have none in common with them.
+    pub unsafe fn execute(
         &self,
         op: &MatrixOp,
         need: &Registers,
         backend: Backend,
-        operands: &Operands<'_>,
-        d: &mut [[u32; 64]],
+        operands: &Pointers<'_>,
+        d: &[*mut u32],
     ) -> bool {
         let (a, b) = (&operands.a[..need.a], &operands.b[..need.b]);
-        let d = &mut d[..need.d];
+        let d = &d[..need.d];
         if self.permutes {
-            let a = permuted(a, |lane| layout::broadcast_a(op, lane));
-            let b = permuted(b, |lane| layout::permute_b(op, lane));
-            let a: Vec<&[u32]> = a.iter().map(|row| &row[..]).collect();
-            let b: Vec<&[u32]> = b.iter().map(|row| &row[..]).collect();
-            return self.run(op, backend, &a, &b, operands, d);
+            // SAFETY: by the contract of this function.
+            let (a, b) = unsafe {
+                (
+                    permuted(a, |lane| layout::broadcast_a(op, lane)),
+                    permuted(b, |lane| layout::permute_b(op, lane)),
+                )
+            };
+            let a: Vec<_> = a.iter().map(|row| row.as_ptr()).collect();
+            let b: Vec<_> = b.iter().map(|row| row.as_ptr()).collect();
+            // SAFETY: by the contract of this function.
+            return unsafe { self.run(op, backend, &a, &b, operands, d) };
         }
-        self.run(op, backend, a, b, operands, d)
+        // SAFETY: by the contract of this function.
+        unsafe { self.run(op, backend, a, b, operands, d) }
     }
 
-    fn run(
+    /// # Safety
+    /// As for `execute`.
+    unsafe fn run(
         &self,
         op: &MatrixOp,
         backend: Backend,
-        a: &[&[u32]],
-        b: &[&[u32]],
-        operands: &Operands<'_>,
-        d: &mut [[u32; 64]],
+        a: &[*const u32],
+        b: &[*const u32],
+        operands: &Pointers<'_>,
+        d: &[*mut u32],
     ) -> bool {
-        let c = operands.c;
-        if op.a == Element::F64 {
-            copy_c(op, c, d);
-            let signs = [0, 1, 2].map(|bit| u64::from(op.mods.blgp >> bit & 1) << 63);
-            match backend {
-                // SAFETY: the host supports the back end, the rows have the lanes of a wave.
-                Backend::Avx2 => unsafe { avx2::double(a, b, d, op.blocks, signs) },
-                // SAFETY: as above.
-                _ => unsafe { avx512::double(a, b, d, op.blocks, signs) },
+        let mut tile = Tile {
+            c: [std::ptr::null(); MAX_REGISTERS],
+            d: [std::ptr::null_mut(); MAX_REGISTERS],
+        };
+        for (to, &from) in tile.d.iter_mut().zip(d) {
+            *to = from.cast();
+        }
+        let mut constant = [[0u32; 64]; 2];
+        let rows = match operands.c {
+            COperand::Rows(rows) => {
+                for (to, &from) in tile.c.iter_mut().zip(rows) {
+                    *to = from.cast();
+                }
+                Some(rows)
             }
+            COperand::Constant(bits) => {
+                let high = if op.c == Element::F64 {
+                    bits >> 32
+                } else {
+                    bits
+                };
+                constant[0] = [bits as u32; 64];
+                constant[1] = [high as u32; 64];
+                for pair in tile.c.chunks_exact_mut(2) {
+                    pair.copy_from_slice(&constant.each_ref().map(|row| row.as_ptr().cast()));
+                }
+                None
+            }
+            // The registers of D come as C.
+            COperand::InPlace => return false,
+        };
+        if op.a == Element::F64 {
+            let signs = [0, 1, 2].map(|bit| u64::from(op.mods.blgp >> bit & 1) << 63);
+            // SAFETY: by the contract of this function.
+            unsafe { on!(backend, double(a, b, &tile, op.blocks, signs)) };
             return true;
         }
         SCRATCH.with_borrow_mut(|scratch| {
-            self.unpack(op, backend, a, b, scratch);
-            if op.d.bits() == 32 {
-                copy_c(op, c, d);
-                change_signs(op, d);
-                return self.compute(op, backend, operands, scratch, d);
+            if op.d.bits() == 32 && self.signs.is_none() {
+                // SAFETY: by the contract of this function.
+                return unsafe {
+                    self.unpack(op, backend, a, b, scratch);
+                    self.compute(op, backend, a, b, operands, scratch, &tile, d.len())
+                };
             }
-            // 16-bit results: accumulate in f32 beside D, round at the end.
-            let mut wide = [[0; 64]; 8];
-            let wide = &mut wide[..256 / op.wave];
-            let half = (op.family == Family::Rdna3).then_some(op.mods.op_sel >> 2 & 1);
-            match (op.c.bits(), backend) {
-                (32, _) => copy_c(op, c, wide),
-                // SAFETY: the host supports the back end, the rows have the lanes of a wave.
-                (_, Backend::Avx2) => unsafe { avx2::widen(op.c, half, c, d, wide) },
-                // SAFETY: as above.
-                _ => unsafe { avx512::widen(op.c, half, c, d, wide) },
-            }
-            change_signs(op, wide);
-            if !self.compute(op, backend, operands, scratch, wide) {
-                return false;
-            }
-            match backend {
-                // SAFETY: the host supports the back end.
-                Backend::Avx2 => unsafe { avx2::narrow(op.d, half, op.wave, wide, d) },
-                // SAFETY: as above.
-                _ => unsafe { avx512::narrow(op.d, half, op.wave, wide, d) },
-            }
-            true
+            // SAFETY: by the contract of this function.
+            unsafe { self.beside(op, backend, a, b, operands, rows, scratch, tile, d) }
         })
     }
 
-    /// Fills the panels of A and B.
-    fn unpack(
+    /// Accumulates beside the registers, in f32: results of 16 bits, or C with other signs.
+    ///
+    /// # Safety
+    /// As for `execute`.
+    #[allow(clippy::too_many_arguments)]
+    unsafe fn beside(
         &self,
         op: &MatrixOp,
         backend: Backend,
-        a: &[&[u32]],
-        b: &[&[u32]],
+        a: &[*const u32],
+        b: &[*const u32],
+        operands: &Pointers<'_>,
+        rows: Option<&[*const u32]>,
+        scratch: &mut Scratch,
+        mut tile: Tile,
+        d: &[*mut u32],
+    ) -> bool {
+        let mut wide = Wide([[0; 64]; 16]);
+        let sums = &mut wide.0[..op.m * op.n * op.blocks / op.wave];
+        let half = (op.family == Family::Rdna3).then_some(op.mods.op_sel >> 2 & 1);
+        let halves = |element| Halves {
+            element,
+            half,
+            lanes: op.wave,
+        };
+        if op.c.bits() == 16 {
+            let value = match operands.c {
+                COperand::Constant(bits) => [(bits as u32 & 0xffff) * 0x1_0001; 64],
+                _ => [0; 64],
+            };
+            let constant = [value.as_ptr(); 16];
+            let c = rows.unwrap_or(&constant);
+            // SAFETY: by the contract of this function.
+            unsafe { on!(backend, widen(halves(op.c), c, sums)) };
+        } else {
+            for (row, from) in sums.iter_mut().zip(tile.c) {
+                // SAFETY: C has the lanes of a wave.
+                unsafe { std::ptr::copy_nonoverlapping(from.cast(), row.as_mut_ptr(), op.wave) };
+            }
+        }
+        if let Some((clear, flip)) = self.signs {
+            for word in sums.as_flattened_mut() {
+                *word = *word & !clear ^ flip;
+            }
+        }
+        let registers = sums.len();
+        for (row, c) in sums.iter_mut().zip(&mut tile.c) {
+            *c = row.as_mut_ptr().cast_const().cast();
+        }
+        if op.d.bits() == 16 {
+            tile.d = tile.c.map(|row| row.cast_mut());
+        }
+        // SAFETY: as above; the tile's rows are those of `wide`, or D's.
+        unsafe {
+            self.unpack(op, backend, a, b, scratch);
+            if !self.compute(op, backend, a, b, operands, scratch, &tile, registers) {
+                return false;
+            }
+            if op.d.bits() == 16 {
+                on!(backend, narrow(halves(op.d), &wide.0[..registers], d));
+            }
+        }
+        true
+    }
+
+    /// Fills the panels of A and B.
+    ///
+    /// # Safety
+    /// As for `execute`.
+    unsafe fn unpack(
+        &self,
+        op: &MatrixOp,
+        backend: Backend,
+        a: &[*const u32],
+        b: &[*const u32],
         scratch: &mut Scratch,
     ) {
-        macro_rules! unpack {
-            ($v:ident) => {
-                // SAFETY: the host supports the back end and every row has the lanes of a wave.
-                unsafe {
-                    if self.algorithm == Algorithm::Integer {
-                        $v::unpack_pairs(&self.a, a, &mut scratch.a);
-                        $v::unpack_pairs(&self.b, b, &mut scratch.b);
-                    } else {
-                        // Only the 32x16x128 WMMA has a second half of rows in more registers.
-                        let halves = if self.a.lanes < op.m { 2 } else { 1 };
-                        for (half, a) in a.chunks_exact(a.len() / halves).enumerate() {
-                            let what = Unpack {
-                                first: 16 * half,
-                                ..self.a
-                            };
-                            $v::unpack(&what, a, &mut scratch.a);
-                        }
-                        $v::unpack(&self.b, b, &mut scratch.b);
-                    }
-                }
-            };
-        }
-        match backend {
-            Backend::Scalar => {}
-            Backend::Avx2 => unpack!(avx2),
-            Backend::Avx512 => unpack!(avx512),
+        // SAFETY: by the contract of this function.
+        unsafe {
+            if self.algorithm == Algorithm::Integer {
+                on!(backend, unpack_pairs(&self.a, a, &mut scratch.a));
+                on!(backend, unpack_pairs(&self.b, b, &mut scratch.b));
+                return;
+            }
+            if self.a.lanes < op.m {
+                // Only the 32x16x128 WMMA has a second half of rows in more registers.
+                let (low, high) = a.split_at(a.len() / 2);
+                let second = Unpack {
+                    first: 16,
+                    ..self.a
+                };
+                on!(backend, unpack(&self.a, low, &mut scratch.a));
+                on!(backend, unpack(&second, high, &mut scratch.a));
+            } else {
+                on!(backend, unpack(&self.a, a, &mut scratch.a));
+            }
+            on!(backend, unpack(&self.b, b, &mut scratch.b));
         }
     }
 
-    /// Adds the products of the panels to the 32-bit accumulators in `d`; false if that is
-    /// beyond the kernels, and then leaves `d` as it was.
-    fn compute(
+    /// Adds the products of the panels to the accumulators of the tile, which has so many
+    /// registers of 32 bits; false if that is beyond the kernels, and then leaves D as it was.
+    ///
+    /// # Safety
+    /// As for `execute`.
+    #[allow(clippy::too_many_arguments)]
+    unsafe fn compute(
         &self,
         op: &MatrixOp,
         backend: Backend,
-        operands: &Operands<'_>,
+        a: &[*const u32],
+        b: &[*const u32],
+        operands: &Pointers<'_>,
         scratch: &mut Scratch,
-        d: &mut [[u32; 64]],
+        tile: &Tile,
+        registers: usize,
     ) -> bool {
         let plan = &self.plan;
-        let d = d.as_flattened_mut();
-        macro_rules! compute {
-            ($v:ident) => {
-                // SAFETY: the host supports the back end.
-                unsafe {
-                    let ranges = |scratch: &Scratch| {
-                        let a = $v::range(&scratch.a[..op.k], self.a.lanes.max(op.m));
-                        (a, $v::range(&scratch.b[..op.k], self.b.lanes))
-                    };
-                    match self.algorithm {
-                        Algorithm::Chain => $v::chain(scratch, op.k, plan, d),
-                        Algorithm::Integer => $v::integer(scratch, op.k / 2, plan, d),
-                        Algorithm::Tree { group, flush } => {
-                            let exact = op.a == Element::F16
-                                || flush && {
-                                    let (a, b) = ranges(scratch);
-                                    nothing_to_flush(a, b) && !$v::has_smaller(d, TREE_LEAST)
-                                };
-                            $v::tree(scratch, op.k, plan, d, group, flush, exact);
-                        }
-                        Algorithm::Fused { group, parity } => {
-                            let (a, b) = ranges(scratch);
-                            if Range::exact(a, b, None, op.k)
-                                && Range::exact(a, b, Some($v::range(as_floats(d), 64)), op.k)
-                            {
-                                $v::clear_signs_of_zeros(d, 64);
-                                $v::chain(scratch, op.k, plan, d);
-                                return true;
-                            }
-                            let Some(fused) = Fused::new(op, group.min(op.k), parity, a, b) else {
-                                return false;
-                            };
-                            if fused.least > 0.0 && $v::has_smaller(d, fused.least) {
-                                return false;
-                            }
-                            let Scratch { a, b, ea, eb, .. } = &mut *scratch;
-                            let (bases, mins) = (fused.bases, fused.mins);
-                            $v::exponents(&a[..op.k], ea, self.a.lanes, mins.0, bases.0);
-                            $v::exponents(&b[..op.k], eb, self.b.lanes, mins.1, bases.1);
-                            $v::fused(scratch, op.k, plan, d, &fused);
-                        }
-                        Algorithm::Dot2 => {
-                            let (a, b) = ranges(scratch);
-                            let c = $v::range(as_floats(d), op.wave);
-                            if !Range::fits_f64(a, b, c, op.k) {
-                                return false;
-                            }
-                            $v::clear_signs_of_zeros(d, op.wave);
-                            $v::dot2(scratch, op.k, plan, d);
-                        }
-                        Algorithm::Scaled { block } => {
-                            let (a, b) = ranges(scratch);
-                            // The significands of two scale factors add eight bits at most.
-                            if !Range::fits(a, b, block, 53 - 8) {
-                                return false;
-                            }
-                            let single = Range::fits(a, b, block, 24);
-                            let scales = Scales::new(op, block, operands);
-                            $v::scaled(scratch, op.k, plan, d, &scales, single);
-                        }
+        let c = &tile.c[..registers];
+        let (k, wave) = (op.k, op.wave);
+        // SAFETY: by the contract of this function; the plan fits the registers.
+        unsafe {
+            // What A and B span: from the panels, if the elements are 32 bits wide.
+            let ranges = |scratch: &Scratch| {
+                let of = |element: Element, rows: &[*const u32], panel, lanes| {
+                    if element.bits() == 32 {
+                        on!(backend, floats(panel, lanes))
+                    } else if let Some(range) = Range::of_format(element) {
+                        range
+                    } else {
+                        on!(backend, encoded(element, rows, wave))
                     }
-                    true
-                }
+                };
+                (
+                    of(op.a, a, &scratch.a[..k], self.a.lanes.max(op.m)),
+                    of(op.b, b, &scratch.b[..k], self.b.lanes),
+                )
             };
+            match self.algorithm {
+                Algorithm::Chain => on!(backend, chain(scratch, k, plan, tile)),
+                Algorithm::Integer => on!(backend, integer(scratch, k / 2, plan, tile)),
+                Algorithm::Tree { group, flush } => {
+                    let exact = op.a == Element::F16
+                        || flush && {
+                            let (a, b) = ranges(scratch);
+                            Range::nothing_to_flush(a, b)
+                                && !on!(backend, has_smaller(c, wave, TREE_LEAST))
+                        };
+                    on!(backend, tree(scratch, k, plan, tile, (group, flush, exact)));
+                }
+                Algorithm::Fused { group, parity } => {
+                    let (a, b) = ranges(scratch);
+                    if let Some(exact) = Exact::new(a, b, k)
+                        && on!(backend, is_exact(&exact, c, wave))
+                    {
+                        on!(backend, chain_cleared(scratch, k, plan, tile));
+                        return true;
+                    }
+                    let Some(fused) = Fused::new(op, a, b) else {
+                        return false;
+                    };
+                    if fused.least > 0.0 && on!(backend, has_smaller(c, wave, fused.least)) {
+                        return false;
+                    }
+                    let Scratch { a, b, ea, eb } = &mut *scratch;
+                    let (bases, mins) = (fused.bases, fused.mins);
+                    on!(
+                        backend,
+                        exponents(&a[..k], ea, self.a.lanes, mins.0, bases.0)
+                    );
+                    on!(
+                        backend,
+                        exponents(&b[..k], eb, self.b.lanes, mins.1, bases.1)
+                    );
+                    let groups = (group.min(k), parity);
+                    on!(backend, fused(scratch, k, plan, tile, &fused, groups));
+                }
+                Algorithm::Dot2 => {
+                    let (a, b) = ranges(scratch);
+                    let c = on!(backend, registers(c, wave));
+                    if !Range::fits_f64(a, b, c, k) {
+                        return false;
+                    }
+                    on!(backend, dot2(scratch, k, plan, tile));
+                }
+                Algorithm::Scaled { block } => {
+                    let (a, b) = ranges(scratch);
+                    // The significands of two scale factors add eight bits at most.
+                    if !Range::fits(a, b, block, 53 - 8) {
+                        return false;
+                    }
+                    let single = Range::fits(a, b, block, 24);
+                    let scales = Scales::new(op, block, operands);
+                    on!(backend, scaled(scratch, k, plan, tile, &scales, single));
+                }
+            }
         }
-        match backend {
-            Backend::Scalar => false,
-            Backend::Avx2 => compute!(avx2),
-            Backend::Avx512 => compute!(avx512),
-        }
+        true
     }
 }
 
 /// Registers with their lanes permuted by CBSZ, ABID or BLGP.
+///
+/// # Safety
+/// The registers must have 64 lanes.
 #[cold]
-fn permuted(rows: &[&[u32]], from: impl Fn(usize) -> usize) -> Vec<[u32; 64]> {
+unsafe fn permuted(rows: &[*const u32], from: impl Fn(usize) -> usize) -> Vec<[u32; 64]> {
     rows.iter()
-        .map(|row| std::array::from_fn(|lane| row[from(lane)]))
+        // SAFETY: by the contract of this function.
+        .map(|row| std::array::from_fn(|lane| unsafe { row.add(from(lane) % 64).read() }))
         .collect()
-}
-
-/// Copies C, whose elements are as wide as the accumulators, to where the kernels accumulate.
-fn copy_c(op: &MatrixOp, c: COperand<'_>, d: &mut [[u32; 64]]) {
-    match c {
-        COperand::InPlace => {}
-        COperand::Constant(bits) => {
-            for (register, row) in d.iter_mut().enumerate() {
-                let high = op.c == Element::F64 && register % 2 == 1;
-                row[..op.wave].fill(if high { bits >> 32 } else { bits } as u32);
-            }
-        }
-        COperand::Rows(rows) => {
-            for (row, from) in d.iter_mut().zip(rows) {
-                row[..op.wave].copy_from_slice(&from[..op.wave]);
-            }
-        }
-    }
-}
-
-/// NEG_HI[2] and NEG[2] of WMMA: the absolute value and the negation of C.
-fn change_signs(op: &MatrixOp, d: &mut [[u32; 64]]) {
-    if op.family.is_mfma() || op.c.is_integer() {
-        return;
-    }
-    let clear = u32::from(op.mods.neg_hi >> 2 & 1) << 31;
-    let flip = u32::from(op.mods.neg >> 2 & 1) << 31;
-    if clear | flip != 0 {
-        for row in d {
-            for word in &mut row[..op.wave] {
-                *word = *word & !clear ^ flip;
-            }
-        }
-    }
-}
-
-/// 2^-102: the lowest bit of this and larger accumulators is not below 2^-126.
-const TREE_LEAST: f32 = f32::from_bits((127 - 102) << 23);
-
-/// Whether a tree of bf16 products meets no number that CDNA2 flushes, and no product that
-/// overflows: products are multiples of the product of the units, so are their sums, and so
-/// are the accumulators if they start as zeros or above [`TREE_LEAST`].
-fn nothing_to_flush(a: Range, b: Range) -> bool {
-    const NORMAL: std::ops::Range<u32> = 0x0080_0000..0x7f80_0000;
-    NORMAL.contains(&a.unit)
-        && NORMAL.contains(&b.unit)
-        && NORMAL.contains(&a.top)
-        && NORMAL.contains(&b.top)
-        && exponent(a.unit) + exponent(b.unit) >= -126
-        && exponent(a.top) + exponent(b.top) <= 120
-}
-
-/// The words of D, which are f32, by the register.
-fn as_floats(d: &[u32]) -> &[[f32; 64]] {
-    // SAFETY: u32 and f32 have the same size and alignment, and every pattern is valid for both.
-    let floats = unsafe { std::slice::from_raw_parts(d.as_ptr().cast::<f32>(), d.len()) };
-    floats.as_chunks::<64>().0
 }

@@ -19,8 +19,6 @@ pub(super) struct Scratch {
     pub ea: Panel<i8>,
     /// Exponents of B.
     pub eb: Panel<i8>,
-    /// Largest exponent sums of each job, group and half of a group: 16 rows by 16 columns.
-    pub tops: [[[u8; 16]; 16]; 16],
 }
 
 impl Scratch {
@@ -30,7 +28,6 @@ impl Scratch {
             b: [[0.0; STRIDE]; MAX_K],
             ea: [[0; STRIDE]; MAX_K],
             eb: [[0; STRIDE]; MAX_K],
-            tops: [[[0; 16]; 16]; 16],
         })
     }
 }

@@ -1,0 +1,182 @@
+//! `rocjitsu run`: runs an unmodified program with simulated GPUs, by loading the driver into it.
+
+#[allow(unsafe_code, reason = "signal masks are set by the C library's calls")]
+mod child;
+mod html;
+mod library;
+mod program;
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use super::{Status, gpu};
+use crate::cli::UsageError;
+use crate::output::{Output, warn};
+
+/// Arguments of `run`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    options: Options,
+    /// The program, searched for as a shell does, and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
+    program: Vec<OsString>,
+}
+
+/// The form without a command: `rocjitsu --config FILE -- PROGRAM`.
+#[derive(Debug, clap::Args)]
+pub struct ShortArgs {
+    #[command(flatten)]
+    options: Options,
+    /// A program to run with simulated GPUs, and its arguments
+    #[arg(last = true, value_name = "PROGRAM")]
+    program: Vec<OsString>,
+}
+
+impl ShortArgs {
+    /// The arguments of `run`; `None` if no program is named.
+    pub fn program(self) -> Option<Args> {
+        let ShortArgs { options, program } = self;
+        (!program.is_empty()).then_some(Args { options, program })
+    }
+}
+
+#[derive(Debug, clap::Args)]
+struct Options {
+    /// GPU to simulate (see `rocjitsu config list`); by default mi300x
+    #[arg(long, value_name = "GPU", conflicts_with = "config", value_parser = gpu::known)]
+    gpu: Option<String>,
+    /// How many of it
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
+    num_gpus: Option<u32>,
+    /// Configuration file (see `rocjitsu config --help`)
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Variable for the program; may be given several times
+    #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
+    env: Vec<(String, String)>,
+    /// Write what the program did with the GPUs: as JSON, or as a page if the name ends with .html
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+    /// Worker threads; by default one for each core of the host
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    threads: Option<u32>,
+    /// Say more; up to three times
+    #[arg(short, long, action = clap::ArgAction::Count)]
+    verbose: u8,
+}
+
+fn variable(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("it must have the form NAME=VALUE".to_owned()),
+    }
+}
+
+/// Runs the command; its exit status is the program's.
+///
+/// # Errors
+///
+/// What keeps the program from starting, other than that it is not there (status 127) or not executable (126).
+pub fn run(args: &Args, _: &mut Output) -> Result<Status> {
+    let Args { options, program } = args;
+    let Some((name, arguments)) = program.split_first() else {
+        bail!(UsageError("a program is needed".to_owned()));
+    };
+    let file = match program::find(name) {
+        Ok(file) => file,
+        Err(missing) => {
+            warn(&missing);
+            return Ok(Status::Exit(missing.status()));
+        }
+    };
+    program::check(&file)?;
+    let library = library::find()?;
+    let mut command = Command::new(&file);
+    std::os::unix::process::CommandExt::arg0(&mut command, name);
+    command.args(arguments);
+    command.env("LD_PRELOAD", library::preload(&library, std::env::var_os("LD_PRELOAD")));
+    let report = set_environment(options, &mut command)?;
+    if options.verbose > 0 {
+        warn(&format_args!("running {} with {}", file.display(), library.display()));
+    }
+    let status = child::run(&mut command).with_context(|| format!("cannot run {}", file.display()))?;
+    if let Some(report) = report {
+        report.finish()?;
+    }
+    Ok(Status::Exit(status))
+}
+
+/// A path that stays the same when the program changes its directory.
+fn absolute(path: &Path) -> Result<PathBuf> {
+    std::path::absolute(path).with_context(|| format!("cannot find {}", path.display()))
+}
+
+/// The variables by which the library in the program learns what to simulate.
+fn set_environment(options: &Options, command: &mut Command) -> Result<Option<Report>> {
+    if let Some(path) = &options.config {
+        gpu::read_config(path)?;
+        command.env("ROCJITSU_CONFIG", absolute(path)?);
+    } else if let Some(name) = &options.gpu {
+        command.env("ROCJITSU_CONFIG", name);
+    }
+    if let Some(count) = options.num_gpus {
+        command.env("ROCJITSU_NUM_GPUS", count.to_string());
+    }
+    if let Some(threads) = options.threads {
+        command.env("ROCJITSU_THREADS", threads.to_string());
+    }
+    if options.verbose > 0 {
+        command.env("ROCJITSU_VERBOSE", options.verbose.min(3).to_string());
+    }
+    let report = options.report.as_deref().map(Report::new).transpose()?;
+    if let Some(report) = &report {
+        command.env("ROCJITSU_REPORT", &report.json);
+    }
+    command.envs(options.env.iter().map(|(name, value)| (name, value)));
+    Ok(report)
+}
+
+/// The report that the program leaves behind.
+struct Report {
+    /// What the user named.
+    path: PathBuf,
+    /// Where the program writes it.
+    json: PathBuf,
+}
+
+impl Report {
+    fn new(path: &Path) -> Result<Self> {
+        let path = absolute(path)?;
+        let json = if path.extension().is_some_and(|end| end == "html" || end == "htm") {
+            path.with_extension("json")
+        } else {
+            path.clone()
+        };
+        // A report of an earlier run must not be taken for this one's.
+        match std::fs::remove_file(&json) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(error).with_context(|| format!("cannot write the report {}", json.display()))
+            }
+            _ => Ok(Report { path, json }),
+        }
+    }
+
+    fn finish(self) -> Result<()> {
+        let Report { path, json } = self;
+        if !json.exists() {
+            warn(&"no report: the program did not use a GPU, or was killed");
+        } else if path != json {
+            let text = std::fs::read_to_string(&json)
+                .with_context(|| format!("cannot read {}", json.display()))?;
+            let value = serde_json::from_str(&text)
+                .with_context(|| format!("{} is damaged", json.display()))?;
+            std::fs::write(&path, html::page(&value))
+                .with_context(|| format!("cannot write the report {}", path.display()))?;
+        }
+        Ok(())
+    }
+}

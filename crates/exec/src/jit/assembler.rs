@@ -1,0 +1,174 @@
+//! Instructions of this host, one after the other, as bytes; and the addresses of a wave's registers.
+
+use iced_x86::{Code, Encoder, IcedError, Instruction, MemoryOperand, Register};
+
+use crate::registers::PAGE_SHIFT;
+
+/// Why a run was not compiled. The interpreter executes it.
+#[derive(Debug, thiserror::Error)]
+pub enum CompileError {
+    /// An instruction that the encoder refuses.
+    #[error("instruction not encodable: {0}")]
+    Encoding(#[from] IcedError),
+    /// The values of the run do not fit registers and the area for values that registers have no room for.
+    #[error("values for which there is no room: {0}")]
+    Room(&'static str),
+    /// No memory for code.
+    #[error("no memory for code: {0}")]
+    Memory(#[from] std::io::Error),
+}
+
+/// Argument of compiled code: addresses of the pages of registers.
+pub const PAGES: Register = Register::RDI;
+/// Argument: the scalar file.
+pub const SCALARS: Register = Register::RSI;
+/// Argument: rows for values that registers have no room for.
+pub const SPILL: Register = Register::RDX;
+/// In a loop over groups of lanes: bytes to this turn's first group within a register.
+pub const ROW_INDEX: Register = Register::RCX;
+/// In a loop over groups of lanes: bytes to this turn's first group within a mask.
+pub const MASK_INDEX: Register = Register::R8;
+
+/// Registers that hold addresses of pages. The last two are indices in a loop.
+const BASES: [Register; 6] = [
+    Register::RAX,
+    Register::R9,
+    Register::R10,
+    Register::R11,
+    ROW_INDEX,
+    MASK_INDEX,
+];
+
+/// Appends instructions.
+pub struct Assembler {
+    encoder: Encoder,
+    at: u64,
+    looped: bool,
+    /// Pages whose addresses are in registers, with the time of their last use.
+    pages: [Option<(u32, u64)>; BASES.len()],
+    time: u64,
+}
+
+impl Assembler {
+    /// Code that will lie at `start`; with `looped` it uses the index registers.
+    pub fn new(start: u64, looped: bool) -> Assembler {
+        Assembler {
+            encoder: Encoder::new(64),
+            at: start,
+            looped,
+            pages: [None; BASES.len()],
+            time: 0,
+        }
+    }
+
+    /// Where group `way` of a register lies. Valid for the next instruction.
+    pub fn row(&mut self, key: u32, way: u32) -> Result<MemoryOperand, CompileError> {
+        let (page, offset) = (key >> PAGE_SHIFT, key & ((1 << PAGE_SHIFT) - 1));
+        let usable = if self.looped { 4 } else { BASES.len() };
+        self.time += 1;
+        let found = self.pages[..usable]
+            .iter()
+            .position(|p| p.is_some_and(|(held, _)| held == page));
+        let at = match found {
+            Some(at) => at,
+            None => {
+                let age = |&i: &usize| self.pages[i].map_or(0, |(_, time)| time);
+                let at = (0..usable).min_by_key(age).unwrap_or_default();
+                let from = MemoryOperand::with_base_displ(PAGES, 8 * i64::from(page));
+                self.put(Instruction::with2(Code::Mov_r64_rm64, BASES[at], from))?;
+                at
+            }
+        };
+        self.pages[at] = Some((page, self.time));
+        let offset = i64::from(offset + 64 * way);
+        Ok(if self.looped {
+            MemoryOperand::with_base_index_scale_displ_size(BASES[at], ROW_INDEX, 1, offset, 1)
+        } else {
+            MemoryOperand::with_base_displ(BASES[at], offset)
+        })
+    }
+
+    /// Where group `way` of the mask at word `n` lies.
+    pub fn mask(&self, n: u32, way: u32) -> MemoryOperand {
+        let offset = i64::from(4 * n + 2 * way);
+        if self.looped {
+            MemoryOperand::with_base_index_scale_displ_size(SCALARS, MASK_INDEX, 1, offset, 1)
+        } else {
+            MemoryOperand::with_base_displ(SCALARS, offset)
+        }
+    }
+
+    /// The address of the next instruction.
+    pub fn here(&self) -> u64 {
+        self.at
+    }
+
+    /// Appends an instruction.
+    pub fn put(&mut self, instruction: Result<Instruction, IcedError>) -> Result<(), CompileError> {
+        self.at += self.encoder.encode(&instruction?, self.at)? as u64;
+        Ok(())
+    }
+
+    /// The bytes of all instructions.
+    pub fn finish(mut self) -> Vec<u8> {
+        self.encoder.take_buffer()
+    }
+}
+
+/// A source operand.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Arg {
+    /// A register.
+    Reg(Register),
+    /// Memory.
+    Mem(MemoryOperand),
+}
+
+/// `code` with a destination and a last source.
+pub fn with2(code: Code, dst: Register, src: Arg) -> Result<Instruction, IcedError> {
+    match src {
+        Arg::Reg(r) => Instruction::with2(code, dst, r),
+        Arg::Mem(m) => Instruction::with2(code, dst, m),
+    }
+}
+
+/// `code` with a destination, a source and a last source.
+pub fn with3(code: Code, dst: Register, a: Register, b: Arg) -> Result<Instruction, IcedError> {
+    match b {
+        Arg::Reg(r) => Instruction::with3(code, dst, a, r),
+        Arg::Mem(m) => Instruction::with3(code, dst, a, m),
+    }
+}
+
+/// As [`with2`], with an immediate byte.
+pub fn with2_imm(code: Code, dst: Register, src: Arg, imm: u32) -> Result<Instruction, IcedError> {
+    match src {
+        Arg::Reg(r) => Instruction::with3(code, dst, r, imm),
+        Arg::Mem(m) => Instruction::with3(code, dst, m, imm),
+    }
+}
+
+/// As [`with3`], with an immediate byte.
+pub fn with3_imm(
+    code: Code,
+    dst: Register,
+    a: Register,
+    b: Arg,
+    imm: u32,
+) -> Result<Instruction, IcedError> {
+    match b {
+        Arg::Reg(r) => Instruction::with4(code, dst, a, r, imm),
+        Arg::Mem(m) => Instruction::with4(code, dst, a, m, imm),
+    }
+}
+
+/// An instruction under a mask.
+pub fn masked(
+    instruction: Result<Instruction, IcedError>,
+    mask: Register,
+) -> Result<Instruction, IcedError> {
+    instruction.map(|mut i| {
+        i.set_op_mask(mask);
+        i
+    })
+}

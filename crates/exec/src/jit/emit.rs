@@ -1,0 +1,708 @@
+//! From a run to AVX-512 code: which instruction computes each node, and from where it takes its operands.
+//! `ways` groups of lanes are computed side by side, so that one's latencies hide behind the others'.
+
+use std::collections::HashMap;
+
+use iced_x86::{Code, Instruction, MemoryOperand, Register, RoundingControl};
+use rocjitsu_lanes::trace::graph::{Id, Node, Op};
+
+use super::assembler::{
+    Arg, Assembler, CompileError, MASK_INDEX, ROW_INDEX, SCALARS, masked, with2, with2_imm, with3,
+    with3_imm,
+};
+use super::collect::{Run, Step};
+use super::values::{Class, Home, Value, Values};
+
+/// Code of one run: bytes, and where in them it begins.
+pub struct Emitted {
+    /// Constants, then instructions.
+    pub bytes: Vec<u8>,
+    /// Offset of the first instruction.
+    pub entry: usize,
+}
+
+/// Constants before the code.
+struct Pool {
+    bytes: Vec<u8>,
+    at: HashMap<Id, u64>,
+}
+
+struct Emitter<'r> {
+    run: &'r Run,
+    asm: Assembler,
+    values: Values,
+    ways: u32,
+    uniform: Vec<bool>,
+    /// Nodes that their only user takes from memory.
+    folded: Vec<bool>,
+    pool: Pool,
+}
+
+/// A bound on the bytes that [`emit`] gives.
+pub fn bound(run: &Run) -> usize {
+    let tables = 64 * run.graph.tables.len();
+    // Four ways; an instruction has at most 15 bytes, and a step a handful of instructions.
+    tables + 4 * run.graph.nodes.len() + run.steps.len() * 4 * 64 + 4096
+}
+
+/// Compiles a run for waves of `chunks` groups of 16 lanes; the code will lie at `address`.
+///
+/// # Errors
+/// The run has more values at a time than there is room for.
+pub fn emit(run: &Run, chunks: u32, address: u64) -> Result<Emitted, CompileError> {
+    let ways = ways(run, chunks);
+    let looped = ways < chunks;
+    let count = run.graph.nodes.len();
+    let mut uniform = vec![false; count];
+    for (at, node) in run.graph.nodes.iter().enumerate() {
+        uniform[at] = match node.op {
+            Op::Row | Op::Mask => false,
+            _ => node.operands().all(|id| uniform[id.0 as usize]),
+        };
+    }
+    let pool = pool(run, address);
+    let entry = pool.bytes.len();
+    let classes = (0..count as u32 * ways).map(|v| {
+        if run.graph.nodes[(v / ways) as usize].op.is_condition() {
+            Class::Condition
+        } else {
+            Class::Vector
+        }
+    });
+    let mut e = Emitter {
+        run,
+        asm: Assembler::new(address + entry as u64, looped),
+        values: Values::new(classes),
+        ways,
+        folded: folded(run, &uniform, ways),
+        uniform,
+        pool,
+    };
+    e.note_uses();
+    e.homes();
+    if looped {
+        e.zero(ROW_INDEX)?;
+        e.zero(MASK_INDEX)?;
+    }
+    let top = e.asm.here();
+    let mut position = 0;
+    for step in &run.steps {
+        for way in 0..e.turns(step) {
+            e.step(step, way, position)?;
+            position += 1;
+        }
+    }
+    if looped {
+        let add = Code::Add_rm64_imm32;
+        let (rows, masks) = (64 * ways as i32, 2 * ways as i32);
+        e.asm.put(Instruction::with2(add, ROW_INDEX, rows))?;
+        e.asm.put(Instruction::with2(add, MASK_INDEX, masks))?;
+        let all = 64 * chunks as i32;
+        e.asm
+            .put(Instruction::with2(Code::Cmp_rm64_imm32, ROW_INDEX, all))?;
+        e.asm
+            .put(Instruction::with_branch(Code::Jb_rel32_64, top))?;
+    }
+    e.asm.put(Ok(Instruction::with(Code::VEX_Vzeroupper)))?;
+    e.asm.put(Ok(Instruction::with(Code::Retnq)))?;
+    let mut bytes = e.pool.bytes;
+    bytes.extend(e.asm.finish());
+    Ok(Emitted { bytes, entry })
+}
+
+/// How many groups are computed side by side: as many as registers have room for.
+fn ways(run: &Run, chunks: u32) -> u32 {
+    let mut last = vec![0; run.graph.nodes.len()];
+    for (at, step) in run.steps.iter().enumerate() {
+        match *step {
+            Step::Compute(id) => {
+                for arg in run.graph.get(id).operands() {
+                    last[arg.0 as usize] = at;
+                }
+            }
+            Step::StoreRow(_, id) | Step::StoreMask(_, id) => last[id.0 as usize] = at,
+        }
+    }
+    let (mut live, mut most) = (0i32, 0);
+    let mut ends = vec![0i32; run.steps.len() + 1];
+    for (at, step) in run.steps.iter().enumerate() {
+        if let Step::Compute(id) = *step
+            && !run.graph.get(id).op.is_condition()
+        {
+            live += 1;
+            ends[last[id.0 as usize].max(at)] += 1;
+        }
+        most = most.max(live);
+        live -= ends[at];
+    }
+    let mut ways = chunks;
+    while ways > 1 && (most * ways as i32 > 30 || run.steps.len() * ways as usize > 1200) {
+        ways /= 2;
+    }
+    ways
+}
+
+/// Tables and constants, at addresses from `address` on.
+fn pool(run: &Run, address: u64) -> Pool {
+    let mut pool = Pool {
+        bytes: Vec::new(),
+        at: HashMap::new(),
+    };
+    for table in &run.graph.tables {
+        pool.bytes
+            .extend(table.iter().flat_map(|w| w.to_le_bytes()));
+    }
+    for step in &run.steps {
+        let Step::Compute(id) = *step else { continue };
+        let node = run.graph.get(id);
+        match node.op {
+            Op::Table => {
+                pool.at.insert(id, address + 64 * u64::from(node.imm));
+            }
+            Op::Const | Op::ConstMask => {
+                pool.at.insert(id, address + pool.bytes.len() as u64);
+                pool.bytes.extend(node.imm.to_le_bytes());
+            }
+            _ => {}
+        }
+    }
+    pool.bytes
+        .resize(pool.bytes.len().next_multiple_of(64), 0xcc);
+    pool
+}
+
+/// The operand that a node's instruction can take from memory, and whether a word spread over the lanes will do.
+fn memory_operand(node: &Node) -> Option<(usize, bool)> {
+    use Op::*;
+    match node.op {
+        Add | Sub | Mul | MinI | MaxI | MinU | MaxU | Shl | Shr | Sar | AddF | SubF | MulF
+        | MinF | MaxF | MaxOrB | CompareI | CompareU | CompareF | TestZero | TestSet => {
+            Some((1, true))
+        }
+        MulEvenU | MulEvenI | AddD | MulD | CompareD => Some((1, false)),
+        ShlBy | ShrBy | SarBy | RotrBy | RoundF | FromI | FromU | ToI | ToU => Some((0, true)),
+        HighToLow | Bytes => Some((0, false)),
+        Select => Some((1, true)),
+        Logic => match node.operands().count() {
+            2 | 3 => Some((node.operands().count() - 1, true)),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Nodes that are loaded by the instruction that uses them, which is the only one.
+fn folded(run: &Run, uniform: &[bool], ways: u32) -> Vec<bool> {
+    let mut uses = vec![0; run.graph.nodes.len()];
+    let mut stores = HashMap::new();
+    let live = run.steps.iter().filter_map(|step| match *step {
+        Step::Compute(id) => Some(run.graph.get(id)),
+        _ => None,
+    });
+    for node in live {
+        for id in node.operands() {
+            uses[id.0 as usize] += 1;
+        }
+    }
+    for (at, step) in run.steps.iter().enumerate() {
+        match *step {
+            Step::Compute(_) => {}
+            Step::StoreRow(key, id) => {
+                stores.insert(key, at);
+                uses[id.0 as usize] += 2;
+            }
+            Step::StoreMask(_, id) => uses[id.0 as usize] += 2,
+        }
+    }
+    let mut folded = vec![false; run.graph.nodes.len()];
+    for (at, step) in run.steps.iter().enumerate() {
+        let Step::Compute(id) = *step else { continue };
+        let node = run.graph.get(id);
+        let Some((operand, spread)) = memory_operand(&node) else {
+            continue;
+        };
+        let arg = node.args[operand];
+        let source = run.graph.get(arg);
+        let can = match source.op {
+            Op::Row => stores.get(&source.imm).is_none_or(|&store| at < store),
+            Op::Const | Op::Scalar => spread && (ways == 1 || uniform[id.0 as usize]),
+            _ => false,
+        };
+        folded[arg.0 as usize] = can && uses[arg.0 as usize] == 1;
+    }
+    folded
+}
+
+impl Emitter<'_> {
+    /// How many times a step is done.
+    fn turns(&self, step: &Step) -> u32 {
+        match *step {
+            Step::Compute(id) if self.uniform[id.0 as usize] => 1,
+            _ => self.ways,
+        }
+    }
+
+    fn value(&self, id: Id, way: u32) -> Value {
+        let way = if self.uniform[id.0 as usize] { 0 } else { way };
+        Value(id.0 * self.ways + way)
+    }
+
+    /// Values that a step takes from registers.
+    fn used(&self, step: &Step, way: u32) -> Vec<Value> {
+        let ids: Vec<Id> = match *step {
+            Step::Compute(id) => self.run.graph.get(id).operands().collect(),
+            Step::StoreRow(_, id) => vec![id, self.run.inactive],
+            Step::StoreMask(_, id) => vec![id],
+        };
+        let in_registers = ids.into_iter().filter(|id| !self.folded[id.0 as usize]);
+        in_registers.map(|id| self.value(id, way)).collect()
+    }
+
+    fn note_uses(&mut self) {
+        let mut position = 0;
+        for step in &self.run.steps {
+            for way in 0..self.turns(step) {
+                for value in self.used(step, way) {
+                    self.values.note_use(value, position);
+                }
+                position += 1;
+            }
+        }
+    }
+
+    /// Tells where leaves can be loaded from at any time.
+    fn homes(&mut self) {
+        let mut rows = Vec::new();
+        let mut masks = Vec::new();
+        for step in &self.run.steps {
+            match *step {
+                Step::StoreRow(key, _) => rows.push(key),
+                Step::StoreMask(n, _) => masks.push(n),
+                Step::Compute(_) => {}
+            }
+        }
+        for step in &self.run.steps {
+            let Step::Compute(id) = *step else { continue };
+            let node = self.run.graph.get(id);
+            for way in 0..self.turns(step) {
+                let home = match node.op {
+                    Op::Row if !rows.contains(&node.imm) => Home::Row(node.imm, way),
+                    Op::Mask if !masks.contains(&node.imm) => Home::Mask(node.imm, way),
+                    Op::Const => Home::Word(self.pooled(id)),
+                    Op::Scalar => Home::Word(scalar_word(node.imm)),
+                    Op::Table | Op::ConstMask => Home::At(self.pooled(id)),
+                    _ => continue,
+                };
+                let value = self.value(id, way);
+                self.values.set_home(value, home);
+            }
+        }
+    }
+
+    /// Where a constant lies.
+    fn pooled(&self, id: Id) -> MemoryOperand {
+        let at = self.pool.at.get(&id).copied().unwrap_or_default();
+        MemoryOperand::with_base_displ_size(Register::RIP, at as i64, 8)
+    }
+
+    fn zero(&mut self, register: Register) -> Result<(), CompileError> {
+        let narrow = match register {
+            Register::RCX => Register::ECX,
+            _ => Register::R8D,
+        };
+        self.asm
+            .put(Instruction::with2(Code::Xor_r32_rm32, narrow, narrow))
+    }
+
+    fn step(&mut self, step: &Step, way: u32, position: u32) -> Result<(), CompileError> {
+        match *step {
+            Step::Compute(id) => self.compute(id, way, position)?,
+            Step::StoreRow(key, id) => self.store_row(key, id, way, position)?,
+            Step::StoreMask(n, id) => {
+                let value = self.value(id, way);
+                let from = self.values.need(&mut self.asm, value)?;
+                let to = self.asm.mask(n, way);
+                let store = Instruction::with2(Code::VEX_Kmovw_m16_kr, to, from);
+                self.asm.put(store)?;
+            }
+        }
+        let used = self.used(step, way);
+        self.values.step(used.into_iter(), position);
+        Ok(())
+    }
+
+    /// Stores whole rows: inactive lanes are put back as they were. A masked store that a load follows stalls.
+    fn store_row(&mut self, key: u32, id: Id, way: u32, at: u32) -> Result<(), CompileError> {
+        let value = self.value(id, way);
+        let inactive = self.value(self.run.inactive, way);
+        let from = self.values.need(&mut self.asm, value)?;
+        let mask = self.values.need(&mut self.asm, inactive)?;
+        let last = self.values.dies(value, at);
+        let to = if last {
+            from
+        } else {
+            self.values.scratch(&mut self.asm, Class::Vector)?
+        };
+        let row = self.asm.row(key, way)?;
+        let blend = with3(
+            Code::EVEX_Vpblendmd_zmm_k1z_zmm_zmmm512b32,
+            to,
+            from,
+            Arg::Mem(row),
+        );
+        self.asm.put(masked(blend, mask))?;
+        let store = Instruction::with2(Code::EVEX_Vmovdqa64_zmmm512_k1z_zmm, row, to);
+        self.asm.put(store)?;
+        if !last && !self.uniform[id.0 as usize] {
+            // Active lanes are all that anybody asks for.
+            self.values.set_home(value, Home::Row(key, way));
+        }
+        Ok(())
+    }
+
+    /// The register of an operand.
+    fn need(&mut self, id: Id, way: u32) -> Result<Register, CompileError> {
+        let value = self.value(id, way);
+        self.values.need(&mut self.asm, value)
+    }
+
+    /// An operand that may be in memory.
+    fn arg(&mut self, id: Id, way: u32) -> Result<Arg, CompileError> {
+        if !self.folded[id.0 as usize] {
+            return Ok(Arg::Reg(self.need(id, way)?));
+        }
+        let node = self.run.graph.get(id);
+        let mut at = match node.op {
+            Op::Row => self.asm.row(node.imm, way)?,
+            Op::Scalar => scalar_word(node.imm),
+            _ => self.pooled(id),
+        };
+        at.is_broadcast = node.op != Op::Row;
+        Ok(Arg::Mem(at))
+    }
+
+    /// A register that holds a copy of one of `ids`, to be overwritten by the value of `id`: one that is used for
+    /// the last time if there is such. Returns which it was.
+    fn overwrite(
+        &mut self,
+        id: Id,
+        ids: &[Id],
+        way: u32,
+        at: u32,
+    ) -> Result<(usize, Register), CompileError> {
+        let to = self.value(id, way);
+        for (which, &from) in ids.iter().enumerate() {
+            let value = self.value(from, way);
+            if !self.folded[from.0 as usize] && self.values.dies(value, at) {
+                self.values.need(&mut self.asm, value)?;
+                if let Some(register) = self.values.take_over(value, to) {
+                    return Ok((which, register));
+                }
+            }
+        }
+        let from = self.need(ids[0], way)?;
+        let register = self.values.define(&mut self.asm, to)?;
+        let copy = with2(
+            Code::EVEX_Vmovdqa64_zmm_k1z_zmmm512,
+            register,
+            Arg::Reg(from),
+        );
+        self.asm.put(copy)?;
+        Ok((0, register))
+    }
+
+    /// The register for a result, which may be that of an operand that is used for the last time.
+    fn result(&mut self, id: Id, way: u32, at: u32) -> Result<Register, CompileError> {
+        let to = self.value(id, way);
+        for from in self.run.graph.get(id).operands() {
+            let same = self.run.graph.get(from).op.is_condition()
+                == self.run.graph.get(id).op.is_condition();
+            let value = self.value(from, way);
+            if same
+                && !self.folded[from.0 as usize]
+                && self.values.dies(value, at)
+                && self.values.is_here(value)
+                && let Some(register) = self.values.take_over(value, to)
+            {
+                return Ok(register);
+            }
+        }
+        self.values.define(&mut self.asm, to)
+    }
+
+    fn compute(&mut self, id: Id, way: u32, at: u32) -> Result<(), CompileError> {
+        let node = self.run.graph.get(id);
+        let [a, b, c] = node.args;
+        use Op::*;
+        match node.op {
+            Row | Mask | Scalar | Const | Table | ConstMask => self.leaf(id, way),
+            Logic => self.logic(id, way, at),
+            FmaF | FmaD => self.fma(id, way, at),
+            JoinLow | JoinHigh | SplitLow | SplitHigh => {
+                let (table, high) = (self.need(c, way)?, self.need(b, way)?);
+                self.need(a, way)?;
+                // Only the first operand can be overwritten; not if it is the second one as well.
+                let low = if a == b {
+                    self.copy(id, a, way)?
+                } else {
+                    self.overwrite(id, &[a], way, at)?.1
+                };
+                let code = Code::EVEX_Vpermt2d_zmm_k1z_zmm_zmmm512b32;
+                self.asm.put(with3(code, low, table, Arg::Reg(high)))
+            }
+            Select | SelectD => {
+                let code = if node.op == Select {
+                    Code::EVEX_Vpblendmd_zmm_k1z_zmm_zmmm512b32
+                } else {
+                    Code::EVEX_Vpblendmq_zmm_k1z_zmm_zmmm512b64
+                };
+                let mask = self.need(a, way)?;
+                let (other, chosen) = (self.need(c, way)?, self.arg(b, way)?);
+                let to = self.result(id, way, at)?;
+                self.asm.put(masked(with3(code, to, other, chosen), mask))
+            }
+            MaskNot => {
+                let from = self.need(a, way)?;
+                let to = self.result(id, way, at)?;
+                self.asm
+                    .put(with2(Code::VEX_Knotw_kr_kr, to, Arg::Reg(from)))
+            }
+            MaskHigh => {
+                let from = self.need(a, way)?;
+                let to = self.result(id, way, at)?;
+                let code = Code::VEX_Kshiftrw_kr_kr_imm8;
+                self.asm.put(with2_imm(code, to, Arg::Reg(from), 8))
+            }
+            MaskAnd | MaskOr | MaskJoin => {
+                let (x, y) = (self.need(a, way)?, self.need(b, way)?);
+                let to = self.result(id, way, at)?;
+                self.asm.put(match node.op {
+                    MaskAnd => with3(Code::VEX_Kandw_kr_kr_kr, to, x, Arg::Reg(y)),
+                    MaskOr => with3(Code::VEX_Korw_kr_kr_kr, to, x, Arg::Reg(y)),
+                    // The high half comes first.
+                    _ => with3(Code::VEX_Kunpckbw_kr_kr_kr, to, y, Arg::Reg(x)),
+                })
+            }
+            _ if b == Id::NONE => {
+                let from = self.arg(a, way)?;
+                let to = self.result(id, way, at)?;
+                self.asm.put(unary(&node, to, from))
+            }
+            _ => {
+                let (x, y) = (self.need(a, way)?, self.arg(b, way)?);
+                let to = self.result(id, way, at)?;
+                self.asm.put(binary(&node, to, x, y))
+            }
+        }
+    }
+
+    /// Leaves are loaded where they are needed, but for those that change before that.
+    fn leaf(&mut self, id: Id, way: u32) -> Result<(), CompileError> {
+        let node = self.run.graph.get(id);
+        let changes = |step: &Step| match *step {
+            Step::StoreRow(key, _) => node.op == Op::Row && key == node.imm,
+            Step::StoreMask(n, _) => node.op == Op::Mask && n == node.imm,
+            Step::Compute(_) => false,
+        };
+        if self.folded[id.0 as usize] || !self.run.steps.iter().any(changes) {
+            return Ok(());
+        }
+        let value = self.value(id, way);
+        let (code, from) = match node.op {
+            Op::Mask => (Code::VEX_Kmovw_kr_km16, self.asm.mask(node.imm, way)),
+            _ => (
+                Code::EVEX_Vmovdqa64_zmm_k1z_zmmm512,
+                self.asm.row(node.imm, way)?,
+            ),
+        };
+        let to = self.values.define(&mut self.asm, value)?;
+        self.asm.put(with2(code, to, Arg::Mem(from)))
+    }
+
+    /// A copy of `from` in a register of `id`'s own.
+    fn copy(&mut self, id: Id, from: Id, way: u32) -> Result<Register, CompileError> {
+        let source = self.need(from, way)?;
+        let value = self.value(id, way);
+        let to = self.values.define(&mut self.asm, value)?;
+        let code = Code::EVEX_Vmovdqa64_zmm_k1z_zmmm512;
+        self.asm.put(with2(code, to, Arg::Reg(source)))?;
+        Ok(to)
+    }
+
+    fn logic(&mut self, id: Id, way: u32, at: u32) -> Result<(), CompileError> {
+        let node = self.run.graph.get(id);
+        let [a, b, c] = node.args;
+        let ternary = Code::EVEX_Vpternlogd_zmm_k1z_zmm_zmmm512b32_imm8;
+        if b == Id::NONE {
+            let x = self.need(a, way)?;
+            let to = self.result(id, way, at)?;
+            // A function of the last operand alone.
+            let table = if node.imm & 1 != 0 { 0x55 } else { 0xaa };
+            return self.asm.put(with3_imm(ternary, to, x, Arg::Reg(x), table));
+        }
+        if c == Id::NONE {
+            let (x, y) = (self.need(a, way)?, self.arg(b, way)?);
+            let to = self.result(id, way, at)?;
+            let code = match node.imm {
+                0xc0 => Code::EVEX_Vpandd_zmm_k1z_zmm_zmmm512b32,
+                0xfc => Code::EVEX_Vpord_zmm_k1z_zmm_zmmm512b32,
+                0x3c => Code::EVEX_Vpxord_zmm_k1z_zmm_zmmm512b32,
+                0x0c => Code::EVEX_Vpandnd_zmm_k1z_zmm_zmmm512b32,
+                table => {
+                    // The function of the last two operands: bit 2p + q is bit 4p + 2q of the table.
+                    let bit = |i: u32| table >> (2 * (i & 3)) & 1;
+                    let table = (0..8).fold(0, |all, i| all | bit(i) << i);
+                    return self.asm.put(with3_imm(ternary, to, x, y, table));
+                }
+            };
+            return self.asm.put(with3(code, to, x, y));
+        }
+        let last = self.arg(c, way)?;
+        let (x, y) = (self.need(a, way)?, self.need(b, way)?);
+        let (which, to) = self.overwrite(id, &[a, b], way, at)?;
+        if which == 0 {
+            return self.asm.put(with3_imm(ternary, to, y, last, node.imm));
+        }
+        // The first two operands change places.
+        let bit = |i: u32| node.imm >> (i & 1 | (i & 2) << 1 | (i & 4) >> 1) & 1;
+        let table = (0..8).fold(0, |all, i| all | bit(i) << i);
+        self.asm.put(with3_imm(ternary, to, x, last, table))
+    }
+
+    /// Multiply-add in the form that returns the first NaN of a, b, c: the products' operands in this order.
+    fn fma(&mut self, id: Id, way: u32, at: u32) -> Result<(), CompileError> {
+        let node = self.run.graph.get(id);
+        let ids = node.args;
+        let mut r = [Register::None; 3];
+        for (register, &arg) in r.iter_mut().zip(&ids) {
+            *register = self.need(arg, way)?;
+        }
+        let [a, b, c] = r;
+        let (which, to) = self.overwrite(id, &[ids[2], ids[0], ids[1]], way, at)?;
+        let single = node.op == Op::FmaF;
+        self.asm.put(match (which, single) {
+            (0, true) => {
+                Instruction::with3(Code::EVEX_Vfmadd231ps_zmm_k1z_zmm_zmmm512b32_er, to, a, b)
+            }
+            (0, false) => {
+                Instruction::with3(Code::EVEX_Vfmadd231pd_zmm_k1z_zmm_zmmm512b64_er, to, a, b)
+            }
+            (1, true) => {
+                Instruction::with3(Code::EVEX_Vfmadd132ps_zmm_k1z_zmm_zmmm512b32_er, to, c, b)
+            }
+            (1, false) => {
+                Instruction::with3(Code::EVEX_Vfmadd132pd_zmm_k1z_zmm_zmmm512b64_er, to, c, b)
+            }
+            (_, true) => {
+                Instruction::with3(Code::EVEX_Vfmadd213ps_zmm_k1z_zmm_zmmm512b32_er, to, a, c)
+            }
+            (_, false) => {
+                Instruction::with3(Code::EVEX_Vfmadd213pd_zmm_k1z_zmm_zmmm512b64_er, to, a, c)
+            }
+        })
+    }
+}
+
+/// Where a word of the scalar file lies.
+fn scalar_word(n: u32) -> MemoryOperand {
+    MemoryOperand::with_base_displ(SCALARS, 4 * i64::from(n))
+}
+
+/// The instruction of a node with one operand.
+fn unary(node: &Node, to: Register, from: Arg) -> Result<Instruction, iced_x86::IcedError> {
+    use Op::*;
+    let imm = node.imm;
+    let by = |code| with2_imm(code, to, from, imm);
+    match node.op {
+        ShlBy => by(Code::EVEX_Vpslld_zmm_k1z_zmmm512b32_imm8),
+        ShrBy => by(Code::EVEX_Vpsrld_zmm_k1z_zmmm512b32_imm8),
+        SarBy => by(Code::EVEX_Vpsrad_zmm_k1z_zmmm512b32_imm8),
+        RotrBy => by(Code::EVEX_Vprord_zmm_k1z_zmmm512b32_imm8),
+        HighToLow => with2_imm(Code::EVEX_Vpsrlq_zmm_k1z_zmmm512b64_imm8, to, from, 32),
+        // Bit 3: inexact results raise nothing.
+        RoundF => with2_imm(
+            Code::EVEX_Vrndscaleps_zmm_k1z_zmmm512b32_imm8_sae,
+            to,
+            from,
+            imm | 8,
+        ),
+        FromI => with2(Code::EVEX_Vcvtdq2ps_zmm_k1z_zmmm512b32_er, to, from),
+        FromU => with2(Code::EVEX_Vcvtudq2ps_zmm_k1z_zmmm512b32_er, to, from),
+        ToI => with2(Code::EVEX_Vcvttps2dq_zmm_k1z_zmmm512b32_sae, to, from),
+        ToU => with2(Code::EVEX_Vcvttps2udq_zmm_k1z_zmmm512b32_sae, to, from),
+        Widen => with2(Code::EVEX_Vpmovzxwd_zmm_k1z_ymmm256, to, half(from)),
+        FromF16 => with2(Code::EVEX_Vcvtph2ps_zmm_k1z_ymmm256_sae, to, half(from)),
+        Narrow => with2(Code::EVEX_Vpmovdw_ymmm256_k1z_zmm, ymm(to), from),
+        _ => with2_imm(
+            Code::EVEX_Vcvtps2ph_ymmm256_k1z_zmm_imm8_sae,
+            ymm(to),
+            from,
+            imm,
+        ),
+    }
+}
+
+/// The instruction of a node with two operands.
+fn binary(
+    node: &Node,
+    to: Register,
+    a: Register,
+    b: Arg,
+) -> Result<Instruction, iced_x86::IcedError> {
+    use Op::*;
+    let plain = |code| with3(code, to, a, b);
+    let with = |code, imm| with3_imm(code, to, a, b, imm);
+    match node.op {
+        Add => plain(Code::EVEX_Vpaddd_zmm_k1z_zmm_zmmm512b32),
+        Sub => plain(Code::EVEX_Vpsubd_zmm_k1z_zmm_zmmm512b32),
+        Mul => plain(Code::EVEX_Vpmulld_zmm_k1z_zmm_zmmm512b32),
+        MinI => plain(Code::EVEX_Vpminsd_zmm_k1z_zmm_zmmm512b32),
+        MaxI => plain(Code::EVEX_Vpmaxsd_zmm_k1z_zmm_zmmm512b32),
+        MinU => plain(Code::EVEX_Vpminud_zmm_k1z_zmm_zmmm512b32),
+        MaxU => plain(Code::EVEX_Vpmaxud_zmm_k1z_zmm_zmmm512b32),
+        Shl => plain(Code::EVEX_Vpsllvd_zmm_k1z_zmm_zmmm512b32),
+        Shr => plain(Code::EVEX_Vpsrlvd_zmm_k1z_zmm_zmmm512b32),
+        Sar => plain(Code::EVEX_Vpsravd_zmm_k1z_zmm_zmmm512b32),
+        MulEvenU => plain(Code::EVEX_Vpmuludq_zmm_k1z_zmm_zmmm512b64),
+        MulEvenI => plain(Code::EVEX_Vpmuldq_zmm_k1z_zmm_zmmm512b64),
+        Bytes => plain(Code::EVEX_Vpshufb_zmm_k1z_zmm_zmmm512),
+        AddF => plain(Code::EVEX_Vaddps_zmm_k1z_zmm_zmmm512b32_er),
+        SubF => plain(Code::EVEX_Vsubps_zmm_k1z_zmm_zmmm512b32_er),
+        MulF => plain(Code::EVEX_Vmulps_zmm_k1z_zmm_zmmm512b32_er),
+        // Sign of the comparison's result; minimum or maximum.
+        MinF => with(Code::EVEX_Vrangeps_zmm_k1z_zmm_zmmm512b32_imm8_sae, 4),
+        MaxF => with(Code::EVEX_Vrangeps_zmm_k1z_zmm_zmmm512b32_imm8_sae, 5),
+        MaxOrB => plain(Code::EVEX_Vmaxps_zmm_k1z_zmm_zmmm512b32_sae),
+        AddRounded => {
+            let mut sum = plain(Code::EVEX_Vaddps_zmm_k1z_zmm_zmmm512b32_er)?;
+            sum.set_rounding_control(match node.imm {
+                1 => RoundingControl::RoundDown,
+                2 => RoundingControl::RoundUp,
+                _ => RoundingControl::RoundTowardZero,
+            });
+            Ok(sum)
+        }
+        AddD => plain(Code::EVEX_Vaddpd_zmm_k1z_zmm_zmmm512b64_er),
+        MulD => plain(Code::EVEX_Vmulpd_zmm_k1z_zmm_zmmm512b64_er),
+        CompareI => with(Code::EVEX_Vpcmpd_kr_k1_zmm_zmmm512b32_imm8, node.imm),
+        CompareU => with(Code::EVEX_Vpcmpud_kr_k1_zmm_zmmm512b32_imm8, node.imm),
+        CompareF => with(Code::EVEX_Vcmpps_kr_k1_zmm_zmmm512b32_imm8_sae, node.imm),
+        CompareD => with(Code::EVEX_Vcmppd_kr_k1_zmm_zmmm512b64_imm8_sae, node.imm),
+        TestZero => plain(Code::EVEX_Vptestnmd_kr_k1_zmm_zmmm512b32),
+        _ => plain(Code::EVEX_Vptestmd_kr_k1_zmm_zmmm512b32),
+    }
+}
+
+fn ymm(register: Register) -> Register {
+    match register {
+        Register::None => Register::None,
+        zmm => Register::YMM0 + (zmm as u32 - Register::ZMM0 as u32),
+    }
+}
+
+fn half(arg: Arg) -> Arg {
+    match arg {
+        Arg::Reg(r) => Arg::Reg(ymm(r)),
+        memory => memory,
+    }
+}

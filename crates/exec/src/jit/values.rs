@@ -1,0 +1,249 @@
+//! Where values are while code is emitted: in registers, or in memory from where they come back.
+//! The value that is used furthest ahead makes room for another (the sequence has no branches).
+
+use iced_x86::{Code, Instruction, MemoryOperand, Register};
+
+use super::assembler::{Arg, Assembler, CompileError, SPILL, with2};
+
+/// A node of the graph in one group of lanes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Value(pub u32);
+
+/// Rows for values that registers have no room for.
+pub const SPILL_ROWS: usize = 256;
+
+/// Which registers hold a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// zmm0–31.
+    Vector,
+    /// k1–7.
+    Condition,
+}
+
+/// Where a value can be loaded from.
+#[derive(Clone, Copy, Debug)]
+pub enum Home {
+    /// A vector or condition.
+    At(MemoryOperand),
+    /// One word for all lanes.
+    Word(MemoryOperand),
+    /// A register of the wave, by key, and which group of its lanes.
+    Row(u32, u32),
+    /// A mask, by its word in the scalar file, and which group of its lanes.
+    Mask(u32, u32),
+}
+
+struct State {
+    register: Option<u8>,
+    home: Option<Home>,
+    /// Row of the spill area that it owns.
+    row: Option<u16>,
+    /// Positions at which it is used.
+    uses: Vec<u32>,
+    used: usize,
+    class: Class,
+}
+
+/// All values of a piece of code.
+pub struct Values {
+    states: Vec<State>,
+    vectors: [Option<Value>; 32],
+    conditions: [Option<Value>; 8],
+    /// Values that the instruction at hand needs.
+    locked: Vec<Value>,
+    free_rows: Vec<u16>,
+    rows: u16,
+}
+
+impl Values {
+    /// Values of these classes, nowhere yet.
+    pub fn new(classes: impl Iterator<Item = Class>) -> Values {
+        Values {
+            states: classes
+                .map(|class| State {
+                    register: None,
+                    home: None,
+                    row: None,
+                    uses: Vec::new(),
+                    used: 0,
+                    class,
+                })
+                .collect(),
+            vectors: [None; 32],
+            conditions: [None; 8],
+            locked: Vec::new(),
+            free_rows: Vec::new(),
+            rows: 0,
+        }
+    }
+
+    fn state(&mut self, value: Value) -> &mut State {
+        &mut self.states[value.0 as usize]
+    }
+
+    /// Notes that `position` uses the value; positions come in order.
+    pub fn note_use(&mut self, value: Value, position: u32) {
+        self.state(value).uses.push(position);
+    }
+
+    /// Tells where the value can be loaded from.
+    pub fn set_home(&mut self, value: Value, home: Home) {
+        self.state(value).home = Some(home);
+    }
+
+    /// Whether no later position than `position` uses the value.
+    pub fn dies(&self, value: Value, position: u32) -> bool {
+        let state = &self.states[value.0 as usize];
+        state.uses.last().is_none_or(|&last| last <= position)
+    }
+
+    /// Whether the value is in a register.
+    pub fn is_here(&self, value: Value) -> bool {
+        self.states[value.0 as usize].register.is_some()
+    }
+
+    /// The register of a value, loaded if need be, kept until [`Values::step`].
+    pub fn need(&mut self, asm: &mut Assembler, value: Value) -> Result<Register, CompileError> {
+        self.locked.push(value);
+        let state = &self.states[value.0 as usize];
+        let class = state.class;
+        if let Some(register) = state.register {
+            return Ok(name(class, register));
+        }
+        let home = state.home.ok_or(CompileError::Room("a value was lost"))?;
+        let to = self.free(asm, class)?;
+        self.bind(value, to);
+        let register = name(class, to);
+        let at = match home {
+            Home::At(at) | Home::Word(at) => at,
+            Home::Row(key, way) => asm.row(key, way)?,
+            Home::Mask(n, way) => asm.mask(n, way),
+        };
+        let code = match (class, home) {
+            (Class::Condition, _) => Code::VEX_Kmovw_kr_km16,
+            (Class::Vector, Home::Word(_)) => Code::EVEX_Vpbroadcastd_zmm_k1z_xmmm32,
+            (Class::Vector, _) => Code::EVEX_Vmovdqa64_zmm_k1z_zmmm512,
+        };
+        asm.put(with2(code, register, Arg::Mem(at)))?;
+        Ok(register)
+    }
+
+    /// A register for a value that an instruction is about to compute.
+    pub fn define(&mut self, asm: &mut Assembler, value: Value) -> Result<Register, CompileError> {
+        let class = self.state(value).class;
+        let to = self.free(asm, class)?;
+        self.bind(value, to);
+        self.locked.push(value);
+        Ok(name(class, to))
+    }
+
+    /// Gives the register of `from` to `to`: for instructions that overwrite an operand.
+    pub fn take_over(&mut self, from: Value, to: Value) -> Option<Register> {
+        let state = self.state(from);
+        let class = state.class;
+        let register = state.register.take()?;
+        self.bind(to, register);
+        self.locked.push(to);
+        Some(name(class, register))
+    }
+
+    /// A register for the instruction at hand.
+    pub fn scratch(&mut self, asm: &mut Assembler, class: Class) -> Result<Register, CompileError> {
+        Ok(name(class, self.free(asm, class)?))
+    }
+
+    /// Forgets a value's register, whose content was destroyed.
+    pub fn release(&mut self, value: Value) {
+        if let Some(register) = self.state(value).register.take() {
+            match self.state(value).class {
+                Class::Vector => self.vectors[usize::from(register)] = None,
+                Class::Condition => self.conditions[usize::from(register)] = None,
+            }
+        }
+    }
+
+    /// Frees the operands that `position` used last.
+    pub fn step(&mut self, values: impl Iterator<Item = Value>, position: u32) {
+        self.locked.clear();
+        for value in values {
+            if self.dies(value, position) {
+                self.release(value);
+                if let Some(row) = self.state(value).row.take() {
+                    self.free_rows.push(row);
+                }
+            } else {
+                let state = self.state(value);
+                while state.uses.get(state.used).is_some_and(|&u| u <= position) {
+                    state.used += 1;
+                }
+            }
+        }
+    }
+
+    fn bind(&mut self, value: Value, register: u8) {
+        let class = self.state(value).class;
+        self.state(value).register = Some(register);
+        match class {
+            Class::Vector => self.vectors[usize::from(register)] = Some(value),
+            Class::Condition => self.conditions[usize::from(register)] = Some(value),
+        }
+    }
+
+    /// A register of the class that holds nothing, after making room if need be.
+    fn free(&mut self, asm: &mut Assembler, class: Class) -> Result<u8, CompileError> {
+        let (held, first) = match class {
+            Class::Vector => (&self.vectors[..], 0),
+            Class::Condition => (&self.conditions[..], 1),
+        };
+        if let Some(free) = (first..held.len()).find(|&r| held[r].is_none()) {
+            return Ok(free as u8);
+        }
+        let next = |v: Value| {
+            let state = &self.states[v.0 as usize];
+            // What has to be stored first goes a little later than what need not.
+            let position = state.uses.get(state.used).copied().unwrap_or(u32::MAX);
+            (position, state.home.is_some())
+        };
+        let victim = held.iter().flatten().copied();
+        let victim = victim
+            .filter(|v| !self.locked.contains(v))
+            .max_by_key(|&v| next(v));
+        let victim = victim.ok_or(CompileError::Room("an instruction needs all registers"))?;
+        let state = &self.states[victim.0 as usize];
+        let register = state.register.unwrap_or_default();
+        if state.home.is_none() && state.used < state.uses.len() {
+            self.spill(asm, victim, register)?;
+        }
+        self.release(victim);
+        Ok(register)
+    }
+
+    fn spill(&mut self, asm: &mut Assembler, value: Value, from: u8) -> Result<(), CompileError> {
+        let row = match self.free_rows.pop() {
+            Some(row) => row,
+            None if usize::from(self.rows) < SPILL_ROWS => {
+                self.rows += 1;
+                self.rows - 1
+            }
+            None => return Err(CompileError::Room("the spill area is full")),
+        };
+        let at = MemoryOperand::with_base_displ(SPILL, 64 * i64::from(row));
+        let state = self.state(value);
+        state.row = Some(row);
+        state.home = Some(Home::At(at));
+        let code = match state.class {
+            Class::Vector => Code::EVEX_Vmovdqa64_zmmm512_k1z_zmm,
+            Class::Condition => Code::VEX_Kmovw_m16_kr,
+        };
+        let from = name(state.class, from);
+        asm.put(Instruction::with2(code, at, from))
+    }
+}
+
+fn name(class: Class, number: u8) -> Register {
+    match class {
+        Class::Vector => Register::ZMM0 + u32::from(number),
+        Class::Condition => Register::K0 + u32::from(number),
+    }
+}

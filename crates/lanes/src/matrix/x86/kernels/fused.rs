@@ -1,0 +1,285 @@
+//! CDNA3's fused sums, see `matrix::fused`.
+
+use super::super::plan::{Job, Plan};
+use super::super::range::Fused;
+use super::super::scratch::{MAX_K, Panel, STRIDE, Scratch};
+use super::super::tile::Tile;
+use super::super::vector::Vector;
+use super::{a_at, sources};
+
+/// Exponents of a panel as bytes: floor(log2 |x|), at least `min`, less `base`; -128 for 0.
+///
+/// # Safety
+/// The host must support the instructions of `V`.
+#[inline(always)]
+pub unsafe fn exponents<V: Vector>(
+    panel: &[[f32; STRIDE]],
+    out: &mut Panel<i8>,
+    lanes: usize,
+    min: i32,
+    base: i32,
+) {
+    let bias = V::splat_i(-127 - base);
+    let min = V::splat_i(min - base);
+    for (row, out) in panel.iter().zip(out) {
+        for lane in (0..lanes.min(STRIDE) / V::LANES).map(|i| i * V::LANES) {
+            // SAFETY: `lane + LANES` is at most STRIDE.
+            unsafe {
+                let x = V::shl::<1>(V::bits(V::load(row.as_ptr().add(lane))));
+                let e = V::max_i(V::add_i(V::shr::<24>(x), bias), min);
+                let e = V::select(V::equal(x, V::splat_i(0)), V::splat_i(-128), e);
+                V::store_bytes(out.as_mut_ptr().add(lane), e);
+            }
+        }
+    }
+}
+
+/// Fused sums of groups of `group` products; `parity` splits even from odd k.
+///
+/// Per lane: E, the largest exponent sum of the group, comes from byte arithmetic over
+/// 16 columns. The products are exact in f32 and stay so when scaled to 2^(E - 24), so
+/// that the conversion to i32 is the truncation towards zero. See [`tail`] for the rest.
+///
+/// # Safety
+/// The host must support the instructions of `V`; the plan must fit the tile.
+#[inline(always)]
+pub unsafe fn fused<V: Vector>(
+    scratch: &Scratch,
+    k: usize,
+    plan: &Plan,
+    tile: &Tile,
+    shape: &Fused,
+    (group, parity): (usize, bool),
+) {
+    // SAFETY: by the contract of this function.
+    unsafe {
+        match (group, parity, plan.quad) {
+            (4, false, false) => jobs::<V, 4, false, false>(scratch, k, plan, tile, shape),
+            (4, false, true) => jobs::<V, 4, false, true>(scratch, k, plan, tile, shape),
+            (8, false, false) => jobs::<V, 8, false, false>(scratch, k, plan, tile, shape),
+            (16, true, false) => jobs::<V, 16, true, false>(scratch, k, plan, tile, shape),
+            _ => unreachable!("no instruction has groups of {group}"),
+        }
+    }
+}
+
+/// What a group of a job comes to before the accumulators are added.
+#[repr(align(64))]
+struct Group {
+    /// Sums of the products in units of 2^(E - 24).
+    sums: [[i32; 16]; 16],
+    /// E as the bits of 2^E.
+    tops: [[i32; 16]; 16],
+    /// Biased exponents as bytes, of even k or all, and of odd k.
+    bytes: [[[u8; 16]; 16]; 2],
+}
+
+/// # Safety
+/// As for `fused`.
+#[inline(always)]
+unsafe fn jobs<V: Vector, const GROUP: usize, const PARITY: bool, const QUAD: bool>(
+    scratch: &Scratch,
+    length: usize,
+    plan: &Plan,
+    tile: &Tile,
+    shape: &Fused,
+) {
+    assert!(length <= MAX_K && length.is_multiple_of(GROUP));
+    let bias = (shape.bases.0 + shape.bases.1 + 127) as u8;
+    let mut group = Group {
+        sums: [[0; 16]; 16],
+        tops: [[0; 16]; 16],
+        bytes: [[[0; 16]; 16]; 2],
+    };
+    let again = tile.again();
+    for job in plan.jobs() {
+        for first in (0..length / GROUP).map(|i| i * GROUP) {
+            let [even, odd] = &mut group.bytes;
+            let ea = &scratch.ea[first..first + GROUP];
+            let eb = &scratch.eb[first..first + GROUP];
+            if QUAD {
+                V::quad_exponents(ea, eb, job.b, shape.floor, bias, even);
+            } else if PARITY {
+                V::exponents::<0, 2>(ea, job.a, eb, job.b, shape.floor, bias, even);
+                V::exponents::<1, 2>(ea, job.a, eb, job.b, shape.floor, bias, odd);
+            } else {
+                V::exponents::<0, 1>(ea, job.a, eb, job.b, shape.floor, bias, even);
+            }
+            // The sums go on in D.
+            let tile = if first == 0 { tile } else { &again };
+            // SAFETY: by the contract of this function; GROUP rows of the panels follow `first`.
+            unsafe { sums::<V, GROUP, PARITY, QUAD>(scratch, job, first, plan, tile, &mut group) };
+        }
+    }
+}
+
+/// One group of a job.
+///
+/// # Safety
+/// As for `fused`; the panels must have GROUP rows from `first` on.
+#[inline(always)]
+unsafe fn sums<V: Vector, const GROUP: usize, const PARITY: bool, const QUAD: bool>(
+    scratch: &Scratch,
+    job: &Job,
+    first: usize,
+    plan: &Plan,
+    tile: &Tile,
+    group: &mut Group,
+) {
+    let rows = if QUAD { 4 } else { 16 };
+    for lane in (0..16 / V::LANES).map(|i| i * V::LANES) {
+        let (a, b) = sources::<V, 16, QUAD>(scratch, job, 0, lane);
+        // SAFETY: rows `first` to `first + GROUP` are rows of the panels.
+        let (a, bs) = unsafe {
+            let mut bs = [V::zero(); GROUP];
+            for (i, x) in bs.iter_mut().enumerate() {
+                *x = V::load(b.add((first + i) * STRIDE));
+            }
+            (a.add(first * STRIDE), bs)
+        };
+        // The largest distance of an accumulator's exponent from E, as exponent fields.
+        let mut distance = V::splat_i(i32::MIN);
+        for row in 0..rows {
+            // SAFETY: `a` points to the strip in the first of GROUP rows; rows of `bytes`, `sums`
+            // and `tops` have 16 elements; the plan fits the tile.
+            unsafe {
+                let [even, odd] = &group.bytes;
+                let top0 = V::shl::<23>(V::load_bytes(even[row].as_ptr().add(lane)));
+                let (top, sum) = if PARITY {
+                    let top1 = V::shl::<23>(V::load_bytes(odd[row].as_ptr().add(lane)));
+                    let sum0 = products::<V, GROUP, QUAD, 0, 2>(a, &bs, row, top0);
+                    let sum1 = products::<V, GROUP, QUAD, 1, 2>(a, &bs, row, top1);
+                    let top = V::max_i(top0, top1);
+                    let (gap0, gap1) = (V::sub_i(top, top0), V::sub_i(top, top1));
+                    let sum0 = V::sar_each(sum0, V::shr::<23>(gap0));
+                    let sum1 = V::sar_each(sum1, V::shr::<23>(gap1));
+                    (top, V::add_i(sum0, sum1))
+                } else {
+                    (top0, products::<V, GROUP, QUAD, 0, 1>(a, &bs, row, top0))
+                };
+                let old = V::bits(V::load(tile.c(plan, job, row, lane)));
+                let power = V::and(old, V::splat_i(0x7f80_0000));
+                distance = V::max_i(distance, V::sub_i(power, top));
+                V::store(group.sums[row].as_mut_ptr().add(lane).cast(), V::float(sum));
+                V::store(group.tops[row].as_mut_ptr().add(lane).cast(), V::float(top));
+            }
+        }
+        let near = !V::any_greater(distance, V::splat_i(5 << 23));
+        for row in 0..rows {
+            // SAFETY: as above.
+            unsafe {
+                let sum = V::bits(V::load(group.sums[row].as_ptr().add(lane).cast()));
+                let top = V::bits(V::load(group.tops[row].as_ptr().add(lane).cast()));
+                let old = V::load(tile.c(plan, job, row, lane));
+                let result = if near {
+                    near_tail::<V, PARITY>(sum, top, old)
+                } else {
+                    tail::<V, PARITY>(sum, top, scale_of::<V>(top), old)
+                };
+                V::store(tile.d(plan, job, row, lane), result);
+            }
+        }
+    }
+}
+
+/// 2^(24 - E) of the bits of 2^E: the exponent field is 24 + 127 - E, that is 278 less the
+/// field of 2^E.
+#[inline(always)]
+fn scale_of<V: Vector>(top: V::I) -> V::F {
+    V::float(V::sub_i(V::splat_i(278 << 23), top))
+}
+
+/// Sum of the products of every `STEP`th k from `START`, each truncated towards zero to a
+/// multiple of 2^(E - 24), in these units. `top` has E as the bits of 2^E.
+///
+/// # Safety
+/// `a` must point to row 0 of the strip in the first of GROUP rows of A's panel.
+#[inline(always)]
+unsafe fn products<
+    V: Vector,
+    const GROUP: usize,
+    const QUAD: bool,
+    const START: usize,
+    const STEP: usize,
+>(
+    a: *const f32,
+    b: &[V::F; GROUP],
+    row: usize,
+    top: V::I,
+) -> V::I {
+    let scale = scale_of::<V>(top);
+    let mut sum = V::splat_i(0);
+    let mut k = START;
+    while k < GROUP {
+        // SAFETY: by the contract of this function.
+        let product = V::mul(unsafe { a_at::<V, QUAD>(a.add(k * STRIDE), row) }, b[k]);
+        sum = V::add_i(sum, V::truncate(V::mul(product, scale)));
+        k += STEP;
+    }
+    sum
+}
+
+/// [`tail`] where g <= 5: nothing is lost, and no accumulator is infinite or NaN.
+#[inline(always)]
+fn near_tail<V: Vector, const PARITY: bool>(sum: V::I, top: V::I, s: V::F) -> V::F {
+    let accumulator = V::floor_product::<PARITY>(s, scale_of::<V>(top));
+    let unit = V::sub_i(top, V::splat_i(24 << 23));
+    V::mul(V::convert(V::add_i(sum, accumulator)), V::float(unit))
+}
+
+/// Adds the accumulator `s` to a group's sum `sum x 2^(E - 24)` and rounds once. `scale` is
+/// 2^(24 - E), `top` has the bits of 2^E.
+///
+/// With E2 = max(E, e(s)) and g = E2 - E the accumulator counts as floor(s x 2^(24 - E2))
+/// in units of 2^(E2 - 24), and the sum is floored to multiples of 2^(E2 - 31).
+///
+/// If g <= 5 that takes nothing from the sum. If g = 0, E2 is E; if g > 0, E2 is e(s) and
+/// the floor takes nothing from s. So either way the accumulator is floor(s x 2^(24 - E))
+/// in the units of the sum, below 2^30. The sum is below 8 x 4 x 2^24 (PARITY: 16 products
+/// below 1.875^2 x 2^24), so an i32 holds the total, the conversion to f32 is the one
+/// rounding, and the product with the unit is exact.
+///
+/// If g > 5 the unit is 2^loss larger, loss = g - 5, and the sum loses as many bits, at
+/// most two of which (the floor at 2^(E2 - 31) drops the others) are not zero by rule:
+/// they are jammed into the lowest bit. That is right if the total has 26 bits at least,
+/// two more than the result. |s| is 2^E2 or more. Without PARITY the sum is below
+/// 2^(E + 5), so the total is at least 2^(E2 - 1), 2^28 units. With PARITY the sum is below
+/// 16 x 1.875^2 < 57 times 2^E, so the total is above 7 x 2^(E2 - 6), 2^25 units.
+///
+/// See [`near_tail`] for g <= 5 in all lanes.
+#[inline(always)]
+fn tail<V: Vector, const PARITY: bool>(sum: V::I, top: V::I, scale: V::F, s: V::F) -> V::F {
+    let infinity = V::splat_i(0x7f80_0000);
+    let power = V::and(V::bits(s), infinity);
+    let excess = V::sub_i(power, V::add_i(top, V::splat_i(5 << 23)));
+    // The loss as an exponent field.
+    let loss_field = V::max_i(excess, V::splat_i(0));
+    let scale = V::float(V::sub_i(V::bits(scale), loss_field));
+    let accumulator = V::floor_product::<PARITY>(s, scale);
+    let loss = V::shr::<23>(loss_field);
+    let (kept, dropped) = if PARITY {
+        let floor = V::sub_floor(loss, V::splat_i(2));
+        let rest = V::sub_i(loss, floor);
+        let floored = V::sar_each(sum, floor);
+        let kept = V::sar_each(floored, rest);
+        (kept, V::sub_i(floored, V::shl_each(kept, rest)))
+    } else {
+        // The sum has two bits to spare: below 8 x 4 x 2^24.
+        let floored = V::sar_each(V::shl::<2>(sum), loss);
+        (V::sar::<2>(floored), V::and(floored, V::splat_i(3)))
+    };
+    let jammed = V::or(kept, V::min_u(dropped, V::splat_i(1)));
+    let unit = V::add_i(V::sub_i(top, V::splat_i(24 << 23)), loss_field);
+    let total = V::convert(V::add_i(jammed, accumulator));
+    let result = V::mul(total, V::float(unit));
+    // An infinite or NaN accumulator stays.
+    let special = V::equal(power, infinity);
+    if V::mask_bits(special) == 0 {
+        return result;
+    }
+    V::float(V::select(
+        special,
+        V::bits(V::canonical(s)),
+        V::bits(result),
+    ))
+}

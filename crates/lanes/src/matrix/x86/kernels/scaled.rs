@@ -1,0 +1,196 @@
+//! Block-scaled sums, see `matrix::scaled`.
+
+use super::super::super::Pointers;
+use super::super::super::formats;
+use super::super::super::op::{Kind, MatrixOp};
+use super::super::super::unpack::scale_byte;
+use super::super::plan::Plan;
+use super::super::scratch::{MAX_K, STRIDE, Scratch};
+use super::super::tile::Tile;
+use super::super::vector::Vector;
+use super::sources;
+
+/// Scale factors of a scaled instruction, as f64, by block of K.
+#[derive(Clone, Copy, Debug)]
+pub struct Scales {
+    /// Elements along K that share a factor.
+    pub block: usize,
+    /// For each row of A's panel.
+    pub a: [[f64; 32]; 8],
+    /// For each column of B's panel.
+    pub b: [[f64; 32]; 8],
+}
+
+impl Scales {
+    /// # Safety
+    /// The scale operands must have the registers that the instruction needs.
+    pub unsafe fn new(op: &MatrixOp, block: usize, operands: &Pointers<'_>) -> Scales {
+        let mut scales = Scales {
+            block,
+            a: [[1.0; 32]; 8],
+            b: [[1.0; 32]; 8],
+        };
+        if op.kind != Kind::Scaled {
+            return scales;
+        }
+        let value = |format, byte| match formats::decode_scale(format, byte) {
+            Some((significand, exponent)) => significand as f64 * 2f64.powi(exponent),
+            None => f64::NAN,
+        };
+        for group in 0..op.k / block {
+            for at in 0..op.m.min(32) {
+                // A's panel has the rows of MFMA interleaved, see `Unpack`.
+                let quad = at / 4;
+                let row = match op.family.is_mfma() && op.m == 32 {
+                    true => (quad % 4 * 2 + quad / 4) * 4 + at % 4,
+                    false => at,
+                };
+                // SAFETY: by the contract of this function.
+                let byte = unsafe {
+                    scale_byte(op, operands.scale_a, op.m, row, group, op.mods.scale_sel_a)
+                };
+                scales.a[group][at] = value(op.mods.scale_fmt_a, byte);
+            }
+            for column in 0..op.n.min(32) {
+                // SAFETY: by the contract of this function.
+                let byte = unsafe {
+                    scale_byte(
+                        op,
+                        operands.scale_b,
+                        op.n,
+                        column,
+                        group,
+                        op.mods.scale_sel_b,
+                    )
+                };
+                scales.b[group][column] = value(op.mods.scale_fmt_b, byte);
+            }
+        }
+        scales
+    }
+}
+
+/// Block-scaled sums: per block an exact dot product, in f32 if `single` says that it
+/// holds it, else in f64; times the scale factors, added to the accumulator with one
+/// rounding.
+///
+/// # Safety
+/// The host must support the instructions of `V`; the plan must fit the tile.
+#[inline(always)]
+pub unsafe fn scaled<V: Vector>(
+    scratch: &Scratch,
+    length: usize,
+    plan: &Plan,
+    tile: &Tile,
+    scales: &Scales,
+    single: bool,
+) {
+    assert!(length <= MAX_K && length.is_multiple_of(scales.block));
+    // B of one block and strip as f64, if needed.
+    let mut wide = [[0f64; 16]; 32];
+    let again = tile.again();
+    for job in plan.jobs() {
+        for (group, k) in (0..length / scales.block).map(|i| (i, i * scales.block)) {
+            let tile = if group == 0 { tile } else { &again };
+            for lane in (0..16 / V::LANES).map(|i| i * V::LANES) {
+                let (a, b) = sources::<V, 16, false>(scratch, job, 0, lane);
+                // SAFETY: k is a row of the panels.
+                let (a, b) = unsafe { (a.add(k * STRIDE), b.add(k * STRIDE)) };
+                if !single {
+                    for (i, wide) in wide[..scales.block].iter_mut().enumerate() {
+                        // SAFETY: k + i is a row of the panels, `wide` has LANES doubles.
+                        unsafe {
+                            let (low, high) = V::widen(V::load(b.add(i * STRIDE)));
+                            V::store_d(wide.as_mut_ptr(), low);
+                            V::store_d(wide.as_mut_ptr().add(V::LANES / 2), high);
+                        }
+                    }
+                }
+                let columns = load_pair::<V>(&scales.b[group][job.b + lane..]);
+                for first in (0..4).map(|i| i * 4) {
+                    // SAFETY: `a` points to 16 rows in `block` panel rows.
+                    let dots = unsafe {
+                        if single {
+                            dots_single::<V>(a.add(first), b, scales.block)
+                        } else {
+                            dots_double::<V>(a.add(first), &wide[..scales.block])
+                        }
+                    };
+                    for (row, (low, high)) in dots.into_iter().enumerate() {
+                        let scale = V::splat_d(scales.a[group][job.a + first + row]);
+                        // SAFETY: the plan fits the tile.
+                        unsafe {
+                            let old = V::load(tile.c(plan, job, first + row, lane));
+                            let old = V::widen(old);
+                            let low = V::mul_d(low, V::mul_d(scale, columns.0));
+                            let high = V::mul_d(high, V::mul_d(scale, columns.1));
+                            let sum = V::narrow(V::add_odd(old.0, low), V::add_odd(old.1, high));
+                            V::store(tile.d(plan, job, first + row, lane), V::canonical(sum));
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The first LANES doubles, in two vectors.
+#[inline(always)]
+fn load_pair<V: Vector>(from: &[f64]) -> (V::D, V::D) {
+    let from = &from[..V::LANES];
+    // SAFETY: `from` has LANES doubles.
+    unsafe {
+        (
+            V::load_d(from.as_ptr()),
+            V::load_d(from[V::LANES / 2..].as_ptr()),
+        )
+    }
+}
+
+/// Dot products of four rows in f32.
+///
+/// # Safety
+/// `a` and `b` must point into `count` panel rows, with 4 and LANES columns.
+#[inline(always)]
+unsafe fn dots_single<V: Vector>(a: *const f32, b: *const f32, count: usize) -> [(V::D, V::D); 4] {
+    let mut sums = [V::zero(); 4];
+    for k in 0..count {
+        // SAFETY: by the contract of this function.
+        unsafe {
+            let b = V::load(b.add(k * STRIDE));
+            for (row, sum) in sums.iter_mut().enumerate() {
+                *sum = V::fma(V::splat(*a.add(k * STRIDE + row)), b, *sum);
+            }
+        }
+    }
+    [
+        V::widen(sums[0]),
+        V::widen(sums[1]),
+        V::widen(sums[2]),
+        V::widen(sums[3]),
+    ]
+}
+
+/// Dot products of four rows in f64.
+///
+/// # Safety
+/// `a` must point into as many panel rows as `b` has, with 4 columns.
+#[inline(always)]
+unsafe fn dots_double<V: Vector>(a: *const f32, b: &[[f64; 16]]) -> [(V::D, V::D); 4] {
+    let zero = V::splat_d(0.0);
+    let mut sums = [(zero, zero); 4];
+    for (k, b) in b.iter().enumerate() {
+        // SAFETY: by the contract of this function; `b` has LANES doubles.
+        unsafe {
+            let (low, high) = (
+                V::load_d(b.as_ptr()),
+                V::load_d(b.as_ptr().add(V::LANES / 2)),
+            );
+            for (row, sum) in sums.iter_mut().enumerate() {
+                let a = V::splat_d(f64::from(*a.add(k * STRIDE + row)));
+                *sum = (V::fma_d(a, low, sum.0), V::fma_d(a, high, sum.1));
+            }
+        }
+    }
+    sums
+}

@@ -1,0 +1,224 @@
+//! What the floats of an operand span, and what follows from it for the sums of an instruction.
+
+use super::super::formats;
+use super::super::op::{Element, MatrixOp};
+
+/// Positive normal f32.
+const NORMAL: std::ops::Range<u32> = 0x0080_0000..0x7f80_0000;
+
+/// What the floats of an operand span, as bits of positive f32.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Range {
+    /// Largest magnitude.
+    pub top: u32,
+    /// Smallest magnitude but for zero; 0 if all are zero.
+    pub low: u32,
+    /// A power of two that all numbers are multiples of; 0 if all are zero.
+    pub unit: u32,
+    /// Some are zero.
+    pub zeros: bool,
+}
+
+/// Exponent of a positive normal f32.
+fn exponent(bits: u32) -> i32 {
+    (bits >> 23) as i32 - 127
+}
+
+/// log2 of a count, rounded up.
+fn log2(count: usize) -> i32 {
+    (count as u32).next_power_of_two().trailing_zeros() as i32
+}
+
+impl Range {
+    /// Exponents of the smallest and the largest magnitude; any will do if all are zero.
+    fn exponents(self) -> (i32, i32) {
+        if self.top == 0 {
+            (0, 0)
+        } else {
+            (exponent(self.low), exponent(self.top))
+        }
+    }
+
+    /// Neither zero nor subnormal, infinite or NaN.
+    fn is_normal(self) -> bool {
+        NORMAL.contains(&self.unit) && NORMAL.contains(&self.top)
+    }
+
+    /// All finite.
+    fn is_finite(self) -> bool {
+        self.top < NORMAL.end
+    }
+
+    /// The exponents of the unit of all products, and of a bound of the sum of `k` products.
+    fn products(a: Range, b: Range, k: usize) -> (i32, i32) {
+        (
+            exponent(a.unit) + exponent(b.unit),
+            exponent(a.top) + exponent(b.top) + 2 + log2(k),
+        )
+    }
+
+    /// Whether every sum of up to `k` products fits `bits` significant bits.
+    pub fn fits(a: Range, b: Range, k: usize, bits: i32) -> bool {
+        if a.top == 0 || b.top == 0 {
+            return a.is_finite() && b.is_finite();
+        }
+        let (unit, top) = Range::products(a, b, k);
+        a.is_normal() && b.is_normal() && top - unit <= bits
+    }
+
+    /// Whether f64 holds every sum of up to `k` products and `c`, none of them subnormal in f32
+    /// and none beyond it.
+    pub fn fits_f64(a: Range, b: Range, c: Range, k: usize) -> bool {
+        if !(a.is_normal() && b.is_normal()) {
+            return false;
+        }
+        let (mut unit, mut top) = Range::products(a, b, k);
+        if c.top != 0 {
+            if !c.is_normal() {
+                return false;
+            }
+            unit = unit.min(exponent(c.unit));
+            top = top.max(exponent(c.top) + 1) + 1;
+        }
+        unit >= -126 && top < 127 && top - unit <= 53
+    }
+
+    /// Whether a tree of bf16 products meets no number that CDNA2 flushes, and no product that
+    /// overflows: products are multiples of the product of the units, so are their sums, and so
+    /// are the accumulators if they start as zeros or above [`TREE_LEAST`].
+    pub fn nothing_to_flush(a: Range, b: Range) -> bool {
+        a.is_normal()
+            && b.is_normal()
+            && exponent(a.unit) + exponent(b.unit) >= -126
+            && exponent(a.top) + exponent(b.top) <= 120
+    }
+
+    /// What all numbers of a finite format below eight bits span.
+    pub fn of_format(element: Element) -> Option<Range> {
+        let (unit, top) = match element {
+            Element::Fp4 => (0.5f32, 6f32),
+            Element::Fp6 => (0.125, 7.5),
+            Element::Bf6 => (0.0625, 28.0),
+            _ => return None,
+        };
+        Some(Range {
+            top: top.to_bits(),
+            low: unit.to_bits(),
+            unit: unit.to_bits(),
+            zeros: true,
+        })
+    }
+
+    /// From the magnitudes of encoded numbers of 16 or 8 bits: the largest, the smallest other
+    /// than zero (0 if there is none), and all mantissa bits that are set in any.
+    pub fn of_encoded(element: Element, top: u32, low: u32, mantissas: u32, zeros: bool) -> Range {
+        let mantissa = match element {
+            Element::F16 => 10,
+            Element::Bf16 => 7,
+            Element::Fp8 | Element::Fp8Fnuz => 3,
+            _ => 2,
+        };
+        let lowest = mantissas.trailing_zeros().min(mantissa);
+        // The least exponent field, those of subnormals counting as 1, with one mantissa bit.
+        let field = (low >> mantissa).max(1);
+        let power = formats::decode(element, field << mantissa);
+        let unit = match low {
+            0 => 0,
+            _ => (power.to_bits()).saturating_sub((mantissa - lowest) << 23),
+        };
+        Range {
+            top: formats::decode(element, top).to_bits(),
+            low: formats::decode(element, low).to_bits(),
+            unit,
+            zeros,
+        }
+    }
+}
+
+/// 2^-102: the lowest bit of this and larger accumulators is not below 2^-126.
+pub(super) const TREE_LEAST: f32 = f32::from_bits((127 - 102) << 23);
+
+/// Sums that f32 holds exactly, in any order: all products are multiples of one power of two, and
+/// so are accumulators that pass the check of the kernels.
+///
+/// Then fused sums lose nothing either: their grids, 2^(E - 24), 2^(E2 - 24) and 2^(E2 - 31), are
+/// finer than that power of two, since 2^E and 2^E2 are not above the largest sum. A plain FMA
+/// chain gives the same bits.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Exact {
+    /// 1.5 x 2^(u + 23), u being the unit's exponent: adding it to a multiple of the unit
+    /// below 2^(u + 22) is exact and leaves its upper ten bits; other numbers fail one of the two.
+    pub magic: f32,
+}
+
+impl Exact {
+    /// `None` if sums of `k` products may be inexact.
+    pub fn new(a: Range, b: Range, k: usize) -> Option<Exact> {
+        if !(a.is_normal() && b.is_normal()) {
+            return None;
+        }
+        // A zero has the exponent -126: together with a large factor it could set the grid.
+        if exponent(a.top).max(exponent(b.top)) > 50 {
+            return None;
+        }
+        let (unit, top) = Range::products(a, b, k);
+        (unit > -100 && unit < 76 && top <= unit + 23).then(|| Exact {
+            magic: f32::from_bits(((unit + 23 + 127) as u32) << 23 | 1 << 22),
+        })
+    }
+}
+
+/// Fused sums of one instruction: what the kernels need besides the panels.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fused {
+    /// What the exponent bytes of A and B are relative to.
+    pub bases: (i32, i32),
+    /// Exponent byte of a group without products.
+    pub floor: i8,
+    /// Smallest normal exponents of A and B.
+    pub mins: (i32, i32),
+    /// Accumulators below this, zero excepted, are not for the kernels.
+    pub least: f32,
+}
+
+impl Fused {
+    /// Ranges within which the kernels are exact; `None` sends the instruction to the scalar
+    /// reference, as do infinities and NaN in A or B.
+    ///
+    /// With e the exponents of non-zero elements, L the least and H the largest sum of two:
+    /// products and scaled products stay inside f32 if H <= 125 and L >= -90. All sums lie
+    /// within 90 of each other, so bytes relative to the largest hold them; a zero is -128.
+    /// A group of zeros only has no products, and its true exponent sum is at most
+    /// -126 + max e. That is at most L - 8, the value used here. With either, an accumulator
+    /// that comes from earlier groups (a multiple of 2^(L - 31)) loses nothing, and neither does
+    /// a C of 2^(L - 8) or more: the result is the accumulator.
+    pub fn new(op: &MatrixOp, a: Range, b: Range) -> Option<Fused> {
+        if !a.is_finite() || !b.is_finite() {
+            return None;
+        }
+        let mins = (formats::min_exponent(op.a), formats::min_exponent(op.b));
+        let zeros = a.zeros || b.zeros;
+        let least = |exponent| if zeros { 2f32.powi(exponent) } else { 0.0 };
+        if op.a.bits() == 8 || op.a == Element::F16 {
+            // Sums of exponents lie between -30 and 30 by format.
+            return Some(Fused {
+                bases: (0, 0),
+                floor: -64,
+                mins,
+                least: least(-64),
+            });
+        }
+        let ((low_a, top_a), (low_b, top_b)) = (a.exponents(), b.exponents());
+        let (low, top) = (low_a + low_b, top_a + top_b);
+        if top > 125 || low < -90 || top - low > 90 || zeros && top_a.max(top_b) - 126 > low - 8 {
+            return None;
+        }
+        let floor = (low - 8 - top) as i8;
+        Some(Fused {
+            bases: (top_a, top_b),
+            floor,
+            mins,
+            least: least(low - 8),
+        })
+    }
+}

@@ -1,0 +1,694 @@
+//! Lane operations as a graph of values: what a kernel computes on 16 lanes, written down instead of computed.
+//! Equal nodes are one node; constants are folded; a flush of what cannot be subnormal disappears.
+
+use std::collections::HashMap;
+
+/// A node of a [`Graph`]. Nodes come after those that they use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Id(pub u32);
+
+impl Id {
+    /// No operand.
+    pub const NONE: Id = Id(u32::MAX);
+}
+
+/// What a node is. Results are 16 words unless another type is named: halves of 64-bit lanes are 8 times
+/// 64 bits, conditions are a bit for each lane (8 bits for halves of 64-bit lanes).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Op {
+    /// The register whose key is `imm`, as it was at the start.
+    Row,
+    /// Word `imm` of the scalar file, in every lane.
+    Scalar,
+    /// `imm`, in every lane.
+    Const,
+    /// Table `imm` of the graph.
+    Table,
+    /// Condition: the lanes' bits of the mask at `imm` in the scalar file.
+    Mask,
+    /// Condition: the bits of `imm`.
+    ConstMask,
+
+    /// Wrapping sum.
+    Add,
+    /// Wrapping difference.
+    Sub,
+    /// Low 32 bits of the product.
+    Mul,
+    /// Signed minimum.
+    MinI,
+    /// Signed maximum.
+    MaxI,
+    /// Unsigned minimum.
+    MinU,
+    /// Unsigned maximum.
+    MaxU,
+    /// Any bitwise function of three values: bit `4a + 2b + c` of `imm`. Operands that are absent do not matter.
+    Logic,
+    /// Shift by a count below 32 in each lane.
+    Shl,
+    /// As `Shl`, right, zeros shifted in.
+    Shr,
+    /// As `Shl`, right, sign bits shifted in.
+    Sar,
+    /// Shift by `imm`, below 32.
+    ShlBy,
+    /// See `ShlBy`.
+    ShrBy,
+    /// See `ShlBy`.
+    SarBy,
+    /// Rotate right by `imm`.
+    RotrBy,
+    /// 64-bit product of the even unsigned words, in pairs of words.
+    MulEvenU,
+    /// 64-bit product of the even signed words, in pairs of words.
+    MulEvenI,
+    /// Each pair of words shifted right by 32.
+    HighToLow,
+    /// Bytes of each word chosen by a table, as `vpshufb` has it.
+    Bytes,
+    /// `a ? b : c`.
+    Select,
+
+    /// f32 sum.
+    AddF,
+    /// f32 difference.
+    SubF,
+    /// f32 product.
+    MulF,
+    /// f32 `a * b + c`.
+    FmaF,
+    /// f32 minimum of numbers, -0 below +0.
+    MinF,
+    /// f32 maximum of numbers, -0 below +0.
+    MaxF,
+    /// f32 maximum that is `b` where either is NaN.
+    MaxOrB,
+    /// f32 sum rounded as `imm` says: 1 down, 2 up, 3 toward zero.
+    AddRounded,
+    /// f32 rounded to an integer as `imm` says: 0 to nearest even, 1 down, 2 up, 3 toward zero.
+    RoundF,
+    /// f32 of a signed integer.
+    FromI,
+    /// f32 of an unsigned integer.
+    FromU,
+    /// Signed integer of an f32, truncated; 0x80000000 where it does not fit.
+    ToI,
+    /// Unsigned integer of an f32, truncated; 0xffffffff where it does not fit.
+    ToU,
+    /// The low halves of the words, packed into the low half of the vector.
+    Narrow,
+    /// Words of what [`Op::Narrow`] packs.
+    Widen,
+    /// f32 of packed f16.
+    FromF16,
+    /// Packed f16 of f32, rounded as `imm` says: 0 to nearest even, 3 toward zero.
+    ToF16,
+
+    /// 64-bit lanes 0–7 of low and high words. The third operand of these four is the table for `vpermt2d`.
+    JoinLow,
+    /// 64-bit lanes 8–15 of low and high words.
+    JoinHigh,
+    /// Low words of two halves of 64-bit lanes.
+    SplitLow,
+    /// High words of two halves of 64-bit lanes.
+    SplitHigh,
+    /// f64 sum.
+    AddD,
+    /// f64 product.
+    MulD,
+    /// f64 `a * b + c`.
+    FmaD,
+    /// `a ? b : c` on 64-bit lanes.
+    SelectD,
+
+    /// Condition: signed comparison; `imm` is 0 equal, 1 less, 2 less or equal, 4 unequal, 5 not less, 6 greater.
+    CompareI,
+    /// Condition: unsigned comparison.
+    CompareU,
+    /// Condition: comparison of f32; `imm` as `vcmpps` has it.
+    CompareF,
+    /// Condition: comparison of f64 (8 bits).
+    CompareD,
+    /// Condition: `a & b` is zero.
+    TestZero,
+    /// Condition: `a & b` is not zero.
+    TestSet,
+    /// Both conditions.
+    MaskAnd,
+    /// Either condition.
+    MaskOr,
+    /// The opposite condition.
+    MaskNot,
+    /// Bits 15:8 of a condition.
+    MaskHigh,
+    /// A condition of 16 from two of 8: low, high.
+    MaskJoin,
+}
+
+impl Op {
+    /// Whether the result is a condition.
+    pub fn is_condition(self) -> bool {
+        use Op::*;
+        matches!(
+            self,
+            Mask | ConstMask
+                | CompareI
+                | CompareU
+                | CompareF
+                | CompareD
+                | TestZero
+                | TestSet
+                | MaskAnd
+                | MaskOr
+                | MaskNot
+                | MaskHigh
+                | MaskJoin
+        )
+    }
+}
+
+/// A node: operation, operands, and a number whose meaning the operation tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Node {
+    /// The operation.
+    pub op: Op,
+    /// Its operands; [`Id::NONE`] where there is none.
+    pub args: [Id; 3],
+    /// See [`Op`].
+    pub imm: u32,
+}
+
+impl Node {
+    /// The operands that are there.
+    pub fn operands(&self) -> impl Iterator<Item = Id> + '_ {
+        self.args.iter().copied().filter(|&a| a != Id::NONE)
+    }
+}
+
+/// Values that depend on each other.
+#[derive(Debug, Default)]
+pub struct Graph {
+    /// All nodes.
+    pub nodes: Vec<Node>,
+    /// Constants that differ between lanes.
+    pub tables: Vec<[u32; 16]>,
+    known: HashMap<Node, Id>,
+}
+
+const A: u32 = 0xf0;
+const B: u32 = 0xcc;
+const C: u32 = 0xaa;
+const NONE: Id = Id::NONE;
+use table::{AND, OR, XOR};
+
+impl Graph {
+    /// The node.
+    pub fn get(&self, id: Id) -> Node {
+        self.nodes[id.0 as usize]
+    }
+
+    fn constant_of(&self, id: Id) -> Option<u32> {
+        let node = self.get(id);
+        (node.op == Op::Const).then_some(node.imm)
+    }
+
+    /// The node of that operation, new or not.
+    fn put(&mut self, op: Op, args: [Id; 3], imm: u32) -> Id {
+        let node = Node { op, args, imm };
+        let next = Id(self.nodes.len() as u32);
+        let id = *self.known.entry(node).or_insert(next);
+        if id == next {
+            self.nodes.push(node);
+        }
+        id
+    }
+
+    /// A node without operands.
+    pub fn leaf(&mut self, op: Op, imm: u32) -> Id {
+        self.put(op, [NONE; 3], imm)
+    }
+
+    /// A constant.
+    pub fn constant(&mut self, value: u32) -> Id {
+        self.leaf(Op::Const, value)
+    }
+
+    /// A constant that differs between lanes.
+    pub fn table(&mut self, table: [u32; 16]) -> Id {
+        let at = self.tables.iter().position(|t| *t == table);
+        let at = at.unwrap_or_else(|| {
+            self.tables.push(table);
+            self.tables.len() - 1
+        });
+        self.leaf(Op::Table, at as u32)
+    }
+
+    /// An operation on one value.
+    pub fn one(&mut self, op: Op, a: Id, imm: u32) -> Id {
+        let node = self.get(a);
+        match (op, node.op) {
+            (Op::ShlBy | Op::ShrBy | Op::SarBy | Op::RotrBy, _) if imm == 0 => a,
+            (Op::ShlBy, Op::Const) => self.constant(node.imm << imm),
+            (Op::ShrBy, Op::Const) => self.constant(node.imm >> imm),
+            (Op::SarBy, Op::Const) => self.constant((node.imm as i32 >> imm) as u32),
+            (Op::Narrow, Op::Widen) => node.args[0],
+            // The low half is all that is taken.
+            (Op::Narrow, Op::Logic) => match self.as_and(a) {
+                Some((x, mask)) if self.constant_of(mask).is_some_and(|m| m & 0xffff == 0xffff) => {
+                    self.one(Op::Narrow, x, imm)
+                }
+                _ => self.put(op, [a, NONE, NONE], imm),
+            },
+            (Op::MaskNot, _) => self.opposite(a),
+            _ => self.put(op, [a, NONE, NONE], imm),
+        }
+    }
+
+    fn opposite(&mut self, a: Id) -> Id {
+        let Node { op, args, imm } = self.get(a);
+        match op {
+            Op::MaskNot => args[0],
+            Op::ConstMask => self.leaf(op, !imm & 0xffff),
+            // Bit 2 of a predicate turns it round; for floats that makes it true for NaN, as it must be.
+            Op::CompareI | Op::CompareU | Op::CompareF => self.put(op, args, imm ^ 4),
+            Op::TestZero => self.put(Op::TestSet, args, imm),
+            Op::TestSet => self.put(Op::TestZero, args, imm),
+            _ => self.put(Op::MaskNot, [a, NONE, NONE], 0),
+        }
+    }
+
+    /// An operation on two values.
+    pub fn two(&mut self, op: Op, a: Id, b: Id, imm: u32) -> Id {
+        match op {
+            Op::Add | Op::Mul | Op::MinI | Op::MaxI | Op::MinU | Op::MaxU => {
+                self.commutative(op, a, b)
+            }
+            Op::Sub => match (self.constant_of(a), self.constant_of(b)) {
+                (Some(x), Some(y)) => self.constant(x.wrapping_sub(y)),
+                (None, Some(y)) => {
+                    let less = self.constant(0u32.wrapping_sub(y));
+                    self.commutative(Op::Add, a, less)
+                }
+                _ => self.put(op, [a, b, NONE], imm),
+            },
+            Op::Shl | Op::Shr | Op::Sar => self.shift(op, a, b),
+            Op::CompareI | Op::CompareU => self.compare(op, a, b, imm),
+            Op::MaskAnd | Op::MaskOr => self.conditions(op, a, b),
+            Op::AddF | Op::MulF if self.is_number(a) && self.constant_of(b).is_none() => {
+                // Which operand is first matters only where both are NaN.
+                self.put(op, [b, a, NONE], imm)
+            }
+            Op::SplitLow | Op::SplitHigh | Op::JoinLow | Op::JoinHigh => self.rearrange(op, a, b),
+            _ => self.put(op, [a, b, NONE], imm),
+        }
+    }
+
+    /// An operation on three values.
+    pub fn three(&mut self, op: Op, a: Id, b: Id, c: Id) -> Id {
+        if op == Op::Select {
+            if b == c {
+                return b;
+            }
+            let condition = self.get(a);
+            match (condition.op, condition.imm & 0xffff) {
+                (Op::ConstMask, 0) => return c,
+                (Op::ConstMask, 0xffff) => return b,
+                (Op::MaskNot, _) => return self.three(op, condition.args[0], c, b),
+                _ => {}
+            }
+            if self.is_flush(a, b, c) && self.is_flushed(c, 6) {
+                return c;
+            }
+        }
+        if op == Op::FmaF && self.is_number(a) && self.constant_of(b).is_none() {
+            return self.put(op, [b, a, c], 0);
+        }
+        self.put(op, [a, b, c], 0)
+    }
+
+    /// Whether the value is a constant that is no NaN as an f32.
+    fn is_number(&self, id: Id) -> bool {
+        self.constant_of(id)
+            .is_some_and(|k| k & 0x7fff_ffff <= 0x7f80_0000)
+    }
+
+    /// Words of 64-bit lanes, or the lanes of words. Each undoes the other.
+    fn rearrange(&mut self, op: Op, a: Id, b: Id) -> Id {
+        let (low, high) = (self.get(a), self.get(b));
+        let splits = matches!(op, Op::SplitLow | Op::SplitHigh);
+        let undone = match splits {
+            true => [Op::JoinLow, Op::JoinHigh],
+            false => [Op::SplitLow, Op::SplitHigh],
+        };
+        let is_high = matches!(op, Op::SplitHigh | Op::JoinHigh);
+        if [low.op, high.op] == undone && low.args[..2] == high.args[..2] {
+            return low.args[usize::from(is_high)];
+        }
+        // The words of both operands as `vpermt2d` numbers them.
+        let from = |i: u32| match (splits, is_high) {
+            (true, _) => 2 * i + u32::from(is_high),
+            (false, _) => 8 * u32::from(is_high) + i / 2 + 16 * (i % 2),
+        };
+        let table = self.table(std::array::from_fn(|i| from(i as u32)));
+        self.put(op, [a, b, table], 0)
+    }
+
+    /// A bitwise function of two values.
+    pub fn logic(&mut self, table: u32, a: Id, b: Id) -> Id {
+        // `table` over the values A and B; made one over at most three values where operands are such
+        // functions themselves.
+        if let (Some(x), Some(y)) = (self.constant_of(a), self.constant_of(b)) {
+            let bit = |x: u32, y: u32| {
+                (0..32).fold(0, |all, i| {
+                    all | (table >> (4 * (x >> i & 1) + 2 * (y >> i & 1)) & 1) << i
+                })
+            };
+            return self.constant(bit(x, y));
+        }
+        let table = on(table, A, B);
+        if let Some(x) = self.constant_of(a) {
+            if let Some(f) = match x {
+                0 => Some(on(table, 0, A)),
+                u32::MAX => Some(on(table, 0xff, A)),
+                _ => None,
+            } {
+                return self.of_one(f, b);
+            }
+            return self.pair(on(table, B, A), b, a);
+        }
+        if let Some(y) = self.constant_of(b)
+            && let Some(f) = match y {
+                0 => Some(on(table, A, 0)),
+                u32::MAX => Some(on(table, A, 0xff)),
+                _ => None,
+            }
+        {
+            return self.of_one(f, a);
+        }
+        self.pair(table, a, b)
+    }
+
+    /// A function of one value by its table over A.
+    fn of_one(&mut self, f: u32, a: Id) -> Id {
+        match f {
+            0 => self.constant(0),
+            0xff => self.constant(u32::MAX),
+            A => a,
+            _ => self.put(Op::Logic, [a, NONE, NONE], !A & 0xff),
+        }
+    }
+
+    fn pair(&mut self, table: u32, a: Id, b: Id) -> Id {
+        if a == b {
+            return self.of_one(on(table, A, A), a);
+        }
+        if let Some(rotated) = self.rotation(table, a, b) {
+            return rotated;
+        }
+        let (x, y) = (self.get(a), self.get(b));
+        // Operands of both that are functions of fewer values: at most three distinct ones.
+        for (into_a, into_b) in [(true, true), (true, false), (false, true)] {
+            let mut values: Vec<Id> = Vec::with_capacity(4);
+            let mut part = |node: Node, id: Id, inside: bool| -> Option<u32> {
+                let (args, f) = if inside && node.op == Op::Logic {
+                    (node.args, node.imm)
+                } else if inside {
+                    return None;
+                } else {
+                    ([id, NONE, NONE], A)
+                };
+                let mut tables = [0; 3];
+                for (t, &arg) in tables.iter_mut().zip(&args) {
+                    if arg == NONE {
+                        continue;
+                    }
+                    let at = values.iter().position(|&v| v == arg).unwrap_or_else(|| {
+                        values.push(arg);
+                        values.len() - 1
+                    });
+                    *t = *[A, B, C].get(at)?;
+                }
+                Some(compose(f, tables))
+            };
+            let (Some(fa), Some(fb)) = (part(x, a, into_a), part(y, b, into_b)) else {
+                continue;
+            };
+            let f = on(table, fa, fb);
+            let args = std::array::from_fn(|i| values.get(i).copied().unwrap_or(NONE));
+            if values.len() == 1 {
+                return self.of_one(f, values[0]);
+            }
+            return self.put(Op::Logic, args, f);
+        }
+        self.put(Op::Logic, [a, b, NONE], table)
+    }
+
+    /// `a >> n | a << (32 - n)` as a rotation.
+    fn rotation(&mut self, table: u32, a: Id, b: Id) -> Option<Id> {
+        let (x, y) = (self.get(a), self.get(b));
+        let (left, right) = match (x.op, y.op) {
+            (Op::ShlBy, Op::ShrBy) => (x, y),
+            (Op::ShrBy, Op::ShlBy) => (y, x),
+            _ => return None,
+        };
+        let whole = left.args[0] == right.args[0] && left.imm + right.imm == 32;
+        let disjoint = matches!(table & 0xff, t if t == OR || t == XOR);
+        (whole && disjoint).then(|| self.one(Op::RotrBy, right.args[0], right.imm))
+    }
+
+    /// The operands of an `and` of two values, a constant second.
+    fn as_and(&self, id: Id) -> Option<(Id, Id)> {
+        let node = self.get(id);
+        (node.op == Op::Logic && node.imm == AND && node.args[2] == NONE)
+            .then_some((node.args[0], node.args[1]))
+    }
+
+    fn commutative(&mut self, op: Op, a: Id, b: Id) -> Id {
+        let (a, b) = match (self.constant_of(a), self.constant_of(b)) {
+            (Some(x), Some(y)) => {
+                let (i, j) = (x as i32, y as i32);
+                return self.constant(match op {
+                    Op::Add => x.wrapping_add(y),
+                    Op::Mul => x.wrapping_mul(y),
+                    Op::MinI => i.min(j) as u32,
+                    Op::MaxI => i.max(j) as u32,
+                    Op::MinU => x.min(y),
+                    _ => x.max(y),
+                });
+            }
+            (Some(_), None) => (b, a),
+            _ => (a, b),
+        };
+        match (op, self.constant_of(b)) {
+            (Op::Add, Some(0)) | (Op::Mul, Some(1)) => a,
+            (Op::Mul, Some(0)) => self.constant(0),
+            (Op::Mul, Some(y)) if y.is_power_of_two() => self.one(Op::ShlBy, a, y.trailing_zeros()),
+            // Sums of constants meet.
+            (Op::Add, Some(y)) => {
+                let inner = self.get(a);
+                if inner.op == Op::Add
+                    && let Some(x) = self.constant_of(inner.args[1])
+                {
+                    let both = self.constant(x.wrapping_add(y));
+                    return self.commutative(Op::Add, inner.args[0], both);
+                }
+                self.put(op, [a, b, NONE], 0)
+            }
+            _ => self.put(op, [a, b, NONE], 0),
+        }
+    }
+
+    fn shift(&mut self, op: Op, a: Id, n: Id) -> Id {
+        let by = match op {
+            Op::Shl => Op::ShlBy,
+            Op::Shr => Op::ShrBy,
+            _ => Op::SarBy,
+        };
+        if let Some(n) = self.constant_of(n) {
+            let n = n & 31;
+            let inner = self.get(a);
+            if inner.op == by && by != Op::SarBy {
+                let sum = inner.imm + n;
+                return if sum < 32 {
+                    self.one(by, inner.args[0], sum)
+                } else {
+                    self.constant(0)
+                };
+            }
+            return self.one(by, a, n);
+        }
+        let most = self.constant(31);
+        let n = self.logic(AND, n, most);
+        self.put(op, [a, n, NONE], 0)
+    }
+
+    fn compare(&mut self, op: Op, a: Id, b: Id, imm: u32) -> Id {
+        if let (Some(x), Some(y)) = (self.constant_of(a), self.constant_of(b)) {
+            let less = if op == Op::CompareI {
+                (x as i32) < y as i32
+            } else {
+                x < y
+            };
+            let holds = match imm & 3 {
+                0 => x == y,
+                1 => less,
+                _ => less || x == y,
+            } != (imm & 4 != 0);
+            return self.leaf(Op::ConstMask, if holds { 0xffff } else { 0 });
+        }
+        if imm & 3 == 0 {
+            if self.constant_of(a).is_some() {
+                return self.compare(op, b, a, imm);
+            }
+            if self.constant_of(b) == Some(0)
+                && let Some((x, y)) = self.as_and(a)
+            {
+                let test = if imm & 4 == 0 {
+                    Op::TestZero
+                } else {
+                    Op::TestSet
+                };
+                return self.put(test, [x, y, NONE], 0);
+            }
+        }
+        self.put(op, [a, b, NONE], imm)
+    }
+
+    fn conditions(&mut self, op: Op, a: Id, b: Id) -> Id {
+        let (x, y) = (self.get(a), self.get(b));
+        let (zero, one) = if op == Op::MaskAnd {
+            (0, 0xffff)
+        } else {
+            (0xffff, 0)
+        };
+        let is = |n: Node, k: u32| n.op == Op::ConstMask && n.imm & 0xffff == k;
+        if a == b || is(y, one) || is(x, zero) {
+            return a;
+        }
+        if is(x, one) || is(y, zero) {
+            return b;
+        }
+        self.put(op, [a, b, NONE], 0)
+    }
+
+    /// Whether `a ? b : c` replaces subnormal f32 values of `c` by zeros of their sign.
+    fn is_flush(&self, a: Id, b: Id, c: Id) -> bool {
+        let test = self.get(a);
+        let exponent = test.op == Op::TestZero
+            && test.args[0] == c
+            && self.constant_of(test.args[1]) == Some(0x7f80_0000);
+        exponent
+            && self
+                .as_and(b)
+                .is_some_and(|(x, s)| x == c && self.constant_of(s) == Some(1 << 31))
+    }
+
+    /// Whether no lane can be a subnormal f32.
+    fn is_flushed(&self, id: Id, depth: u32) -> bool {
+        let node = self.get(id);
+        let [a, b, c] = node.args;
+        let deeper = |id| depth > 0 && self.is_flushed(id, depth - 1);
+        match node.op {
+            Op::Const => node.imm & 0x7f80_0000 != 0 || node.imm & 0x7fff_ffff == 0,
+            Op::FromI | Op::FromU | Op::FromF16 | Op::RoundF => true,
+            Op::Select => self.is_flush(a, b, c) || deeper(b) && deeper(c),
+            Op::MinF | Op::MaxF => deeper(a) && deeper(b),
+            // The sign cut off, kept alone, set or turned.
+            Op::Logic if node.args[2] == NONE && b != NONE => {
+                match (node.imm, self.constant_of(b)) {
+                    (AND, Some(0x8000_0000)) => true,
+                    (AND, Some(0x7fff_ffff)) => deeper(a),
+                    (OR | XOR, Some(0x8000_0000)) => deeper(a),
+                    _ => false,
+                }
+            }
+            _ => false,
+        }
+    }
+}
+
+/// A two-valued function by its table, applied to tables of its operands.
+fn on(table: u32, a: u32, b: u32) -> u32 {
+    let f = |x: u32, y: u32| table >> (4 * x + 2 * y) & 1;
+    (0..8).fold(0, |all, i| all | f(a >> i & 1, b >> i & 1) << i)
+}
+
+/// A three-valued function by its table, applied to tables of its operands.
+fn compose(f: u32, [a, b, c]: [u32; 3]) -> u32 {
+    (0..8).fold(0, |all, i| {
+        let at = 4 * (a >> i & 1) + 2 * (b >> i & 1) + (c >> i & 1);
+        all | (f >> at & 1) << i
+    })
+}
+
+/// Tables of bitwise functions of two values for [`Graph::logic`].
+pub mod table {
+    /// `a & b`.
+    pub const AND: u32 = super::A & super::B;
+    /// `a | b`.
+    pub const OR: u32 = super::A | super::B;
+    /// `a ^ b`.
+    pub const XOR: u32 = super::A ^ super::B;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The value of a bitwise node for one bit of each of its leaves.
+    fn bit(g: &Graph, id: Id, of: &dyn Fn(u32) -> u32) -> u32 {
+        let node = g.get(id);
+        let arg = |i: usize| {
+            if node.args[i] == NONE {
+                0
+            } else {
+                bit(g, node.args[i], of)
+            }
+        };
+        match node.op {
+            Op::Row => of(node.imm),
+            Op::Const => node.imm & 1,
+            Op::Logic => node.imm >> (4 * arg(0) + 2 * arg(1) + arg(2)) & 1,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn logic_of_logic_keeps_its_meaning() {
+        let tables = [table::AND, table::OR, table::XOR];
+        for (t1, t2, t3) in (0..27).map(|i| (i % 3, i / 3 % 3, i / 9)) {
+            let mut g = Graph::default();
+            let rows: Vec<Id> = (0..4).map(|i| g.leaf(Op::Row, i)).collect();
+            let f = |t: usize, x: u32, y: u32| tables[t] >> (4 * x + 2 * y) & 1;
+            for picks in 0..256u32 {
+                let [i, j, k, l] = [0, 2, 4, 6].map(|s| (picks >> s & 3) as usize);
+                let left = g.logic(tables[t1], rows[i], rows[j]);
+                let right = g.logic(tables[t2], rows[k], rows[l]);
+                let all = g.logic(tables[t3], left, right);
+                for bits in 0..16u32 {
+                    let of = |row: u32| bits >> row & 1;
+                    let (a, b) = (of(i as u32), of(j as u32));
+                    let want = f(t3, f(t1, a, b), f(t2, of(k as u32), of(l as u32)));
+                    assert_eq!(bit(&g, all, &of), want, "{picks:b} {bits:b} {t1} {t2} {t3}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn flushing_twice_is_flushing_once() {
+        let mut g = Graph::default();
+        let x = g.leaf(Op::Row, 0);
+        let flush = |g: &mut Graph, x: Id| {
+            let (e, s, zero) = (g.constant(0x7f80_0000), g.constant(1 << 31), g.constant(0));
+            let exponent = g.logic(table::AND, x, e);
+            let tiny = g.two(Op::CompareI, exponent, zero, 0);
+            let sign = g.logic(table::AND, x, s);
+            g.three(Op::Select, tiny, sign, x)
+        };
+        let once = flush(&mut g, x);
+        assert_ne!(once, x);
+        assert_eq!(flush(&mut g, once), once);
+    }
+}

@@ -1,0 +1,189 @@
+//! ioctl, dup, fcntl, close, lseek: calls on descriptors.
+
+use std::ffi::c_void;
+use std::os::fd::BorrowedFd;
+
+use libc::{c_int, c_uint, c_ulong, off_t};
+use rocjitsu_kfd::Errno;
+
+use crate::fds::{self, Kind};
+use crate::guard::{KeepErrno, is_inside};
+use crate::process::{self, finish};
+use crate::real;
+
+/// The descriptor is about to be closed, or is another file now.
+pub fn forget(fd: c_int) {
+    let _errno = KeepErrno::new();
+    process::tell(|driver| driver.closed(fd));
+    fds::remove(fd);
+}
+
+/// Closes a descriptor of ours.
+///
+/// # Safety
+///
+/// As for `close`.
+pub unsafe fn close_ours(fd: c_int) -> c_int {
+    forget(fd);
+    // SAFETY: the caller's promise.
+    unsafe { real::close(fd) }
+}
+
+/// Whether this process may change the table: a child of `vfork` has descriptors of its own but shares our memory.
+fn table_is_mine() -> bool {
+    process::is_this_process()
+}
+
+/// `new` has just become a duplicate of `old`, if not negative.
+fn duplicated(old: c_int, new: c_int) {
+    if new < 0 || new == old || is_inside() || !table_is_mine() {
+        return;
+    }
+    let _errno = KeepErrno::new();
+    fds::duplicate(old, new);
+    // The driver knows descriptors that are not in the table: those that its ioctls hand out.
+    process::tell(|driver| driver.duplicated(old, new));
+}
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_void) -> c_int {
+    // SAFETY: the program calls as it would call the C library.
+    unsafe {
+        match ioctl_ours(fd, request as u32, argument) {
+            Some(answer) => finish(answer, -1),
+            None => real::ioctl(fd, request, argument),
+        }
+    }
+}
+
+/// `_IOC_TYPE` of KFD, DRM and dma-buf requests.
+fn is_gpu_request(request: u32) -> bool {
+    matches!((request >> 8) as u8, b'K' | b'd' | b'b')
+}
+
+unsafe fn ioctl_ours(fd: c_int, request: u32, argument: *mut c_void) -> Option<Result<c_int, Errno>> {
+    match fds::kind(fd) {
+        Some(Kind::Inherited) => return Some(Err(Errno::BADF)),
+        Some(Kind::File | Kind::Directory) => return Some(Err(Errno::NOTTY)),
+        Some(Kind::Device) => {}
+        // A descriptor may have come from another process, or out of an ioctl.
+        None if fd >= 0 && is_gpu_request(request) => {}
+        None => return None,
+    }
+    process::ask_existing(|driver| {
+        // SAFETY: the number is not negative, and the program keeps it open during its own call.
+        let file = unsafe { BorrowedFd::borrow_raw(fd) };
+        driver.ioctl(file, request, argument)
+    })
+}
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C" fn dup(old: c_int) -> c_int {
+    // SAFETY: the program calls as it would call the C library.
+    let new = unsafe { real::dup(old) };
+    duplicated(old, new);
+    new
+}
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C" fn dup2(old: c_int, new: c_int) -> c_int {
+    // SAFETY: the program calls as it would call the C library.
+    let result = unsafe { real::dup2(old, new) };
+    duplicated(old, result);
+    result
+}
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C" fn dup3(old: c_int, new: c_int, flags: c_int) -> c_int {
+    // SAFETY: the program calls as it would call the C library.
+    let result = unsafe { real::dup3(old, new, flags) };
+    duplicated(old, result);
+    result
+}
+
+macro_rules! fcntl_hooks {
+    ($($name:ident,)*) => {$(
+        #[cfg_attr(not(test), unsafe(no_mangle))]
+        unsafe extern "C" fn $name(fd: c_int, command: c_int, argument: *mut c_void) -> c_int {
+            // SAFETY: the program calls as it would call the C library.
+            let result = unsafe { real::$name(fd, command, argument) };
+            if matches!(command, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC) {
+                duplicated(fd, result);
+            }
+            result
+        }
+    )*};
+}
+
+fcntl_hooks! { fcntl, fcntl64, }
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C" fn close(fd: c_int) -> c_int {
+    if (fds::kind(fd).is_some() || process::is_made()) && !is_inside() && table_is_mine() {
+        forget(fd);
+    }
+    // SAFETY: the program calls as it would call the C library.
+    unsafe { real::close(fd) }
+}
+
+/// The descriptors from `first` to `last` are about to be closed.
+fn forget_range(first: c_uint, last: c_uint) {
+    if is_inside() || !table_is_mine() {
+        return;
+    }
+    let number = |fd: c_uint| c_int::try_from(fd).unwrap_or(c_int::MAX);
+    for fd in fds::range(number(first), number(last)) {
+        forget(fd);
+    }
+    // The driver knows descriptors that are not in the table, in the numbers below its own limit.
+    let _errno = KeepErrno::new();
+    process::tell(|driver| {
+        let last = number(last).min(fds::LIMIT as c_int - 1);
+        (number(first)..=last).for_each(|fd| driver.closed(fd));
+    });
+}
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C" fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
+    // With CLOSE_RANGE_CLOEXEC nothing is closed now. CLOSE_RANGE_UNSHARE is for threads with tables of their own,
+    // which this library does not follow.
+    if flags & libc::CLOSE_RANGE_CLOEXEC as c_int == 0 {
+        forget_range(first, last);
+    }
+    // SAFETY: the program calls as it would call the C library.
+    unsafe { real::close_range(first, last, flags) }
+}
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C" fn closefrom(first: c_int) {
+    forget_range(first.max(0).cast_unsigned(), c_uint::MAX);
+    // SAFETY: the program calls as it would call the C library.
+    unsafe { real::closefrom(first) }
+}
+
+/// The size of an exported buffer, whose file is larger than it.
+fn seek_ours(fd: c_int, offset: off_t, whence: c_int) -> Option<Result<off_t, Errno>> {
+    if whence != libc::SEEK_END || offset != 0 || fd < 0 {
+        return None;
+    }
+    process::ask_existing(|driver| {
+        // SAFETY: the number is not negative, and the program keeps it open during its own call.
+        let bytes = driver.seek_end(unsafe { BorrowedFd::borrow_raw(fd) })?;
+        Some(off_t::try_from(bytes).map_err(|_| Errno::OVERFLOW))
+    })
+}
+
+macro_rules! seek_hooks {
+    ($($name:ident,)*) => {$(
+        #[cfg_attr(not(test), unsafe(no_mangle))]
+        unsafe extern "C" fn $name(fd: c_int, offset: off_t, whence: c_int) -> off_t {
+            match seek_ours(fd, offset, whence) {
+                Some(answer) => finish(answer, -1),
+                // SAFETY: the program calls as it would call the C library.
+                None => unsafe { real::$name(fd, offset, whence) },
+            }
+        }
+    )*};
+}
+
+seek_hooks! { lseek, lseek64, }

@@ -1,0 +1,228 @@
+//! The one driver of this process: made when a path of ours is first touched, forgotten by a forked child, and
+//! asked for its report when the process exits. A program that never touches the GPU gets none of this.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
+
+use rocjitsu_kfd::{Driver, Errno};
+
+use crate::guard::{self, Inside, KeepErrno, set_errno};
+use crate::{dirs, fds};
+
+/// Null until the driver is made. Never freed: engine threads may run until the very end of the process.
+static DRIVER: AtomicPtr<Driver> = AtomicPtr::new(std::ptr::null_mut());
+/// The process that this memory is about: the one that loaded the library, or a forked child. A child of `vfork`
+/// shares the memory, but is another process.
+static OWNER: AtomicI32 = AtomicI32::new(0);
+static STATE: AtomicU32 = AtomicU32::new(NONE);
+/// Whether the handler for exit is registered; a forked child inherits it.
+static AT_EXIT: AtomicBool = AtomicBool::new(false);
+
+const NONE: u32 = 0;
+const BEING_MADE: u32 = 1;
+const MADE: u32 = 2;
+const FAILED: u32 = 3;
+
+fn this_process() -> i32 {
+    std::process::id().cast_signed()
+}
+
+/// Runs when the library is loaded. Hooks that are called earlier still work: nothing has forked yet.
+extern "C" fn loaded() {
+    OWNER.store(this_process(), Ordering::Relaxed);
+    // SAFETY: the handlers are functions of this library, which is never unloaded.
+    unsafe {
+        libc::pthread_atfork(
+            Some(before_fork),
+            Some(after_fork_in_parent),
+            Some(after_fork_in_child),
+        );
+    }
+}
+
+#[cfg_attr(not(test), used, unsafe(link_section = ".init_array"))]
+#[cfg_attr(test, allow(dead_code, reason = "hooks and constructor are off in unit tests"))]
+static LOADED: extern "C" fn() = loaded;
+
+/// Whether the tables in memory are about this process; false in a child of `vfork`.
+pub fn is_this_process() -> bool {
+    let owner = OWNER.load(Ordering::Relaxed);
+    owner == 0 || owner == this_process()
+}
+
+/// The driver, if there is one and it is this process's.
+pub fn existing() -> Option<&'static Driver> {
+    let driver = DRIVER.load(Ordering::Acquire);
+    if driver.is_null() || !is_this_process() {
+        return None;
+    }
+    // SAFETY: the pointer comes from a leaked box.
+    Some(unsafe { &*driver })
+}
+
+/// The driver, made now if need be. The caller is [`Inside`].
+fn made() -> Option<&'static Driver> {
+    if !is_this_process() {
+        return None;
+    }
+    loop {
+        match STATE.load(Ordering::Acquire) {
+            MADE => return existing(),
+            FAILED => return None,
+            BEING_MADE => std::thread::yield_now(),
+            _ => {
+                if STATE
+                    .compare_exchange(NONE, BEING_MADE, Ordering::AcqRel, Ordering::Relaxed)
+                    .is_ok()
+                {
+                    make();
+                }
+            }
+        }
+    }
+}
+
+fn make() {
+    if !AT_EXIT.swap(true, Ordering::Relaxed) {
+        // SAFETY: the handler is a function of this library, which is never unloaded.
+        unsafe { libc::atexit(at_exit) };
+    }
+    let state = match catch_unwind(crate::machine::driver) {
+        Ok(Ok(driver)) => {
+            DRIVER.store(Box::into_raw(Box::new(driver)), Ordering::Release);
+            MADE
+        }
+        Ok(Err(error)) => {
+            eprintln!("rocjitsu: {error}; this program sees no GPU");
+            FAILED
+        }
+        // The panic has printed its message.
+        Err(_) => FAILED,
+    };
+    STATE.store(state, Ordering::Release);
+}
+
+/// Whether a driver has been made; costs one load.
+pub fn is_made() -> bool {
+    !DRIVER.load(Ordering::Relaxed).is_null()
+}
+
+/// Lets the driver answer, making it if there is none. `None`: the call is the driver's own, or there is no driver,
+/// or the driver says that the thing is not its own.
+pub fn ask<R>(question: impl FnOnce(&'static Driver) -> Option<Result<R, Errno>>) -> Option<Result<R, Errno>> {
+    let _inside = Inside::enter()?;
+    let _errno = KeepErrno::new();
+    let driver = made()?;
+    guarded(|| question(driver))
+}
+
+/// As [`ask`], but only if there is a driver already.
+pub fn ask_existing<R>(
+    question: impl FnOnce(&'static Driver) -> Option<Result<R, Errno>>,
+) -> Option<Result<R, Errno>> {
+    if !is_made() {
+        return None;
+    }
+    let _inside = Inside::enter()?;
+    let _errno = KeepErrno::new();
+    let driver = existing()?;
+    guarded(|| question(driver))
+}
+
+/// Tells an existing driver something.
+pub fn tell(message: impl FnOnce(&'static Driver)) {
+    let _ = ask_existing(|driver| {
+        message(driver);
+        Some(Ok(()))
+    });
+}
+
+/// A panic must not unwind into the program: the call fails with EIO instead.
+fn guarded<R>(work: impl FnOnce() -> Option<Result<R, Errno>>) -> Option<Result<R, Errno>> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or(Some(Err(Errno::IO)))
+}
+
+/// The C convention: the value, or `errno` and the failure value.
+pub fn finish<R>(answer: Result<R, Errno>, failure: R) -> R {
+    answer.unwrap_or_else(|errno| {
+        set_errno(errno.raw_os_error());
+        failure
+    })
+}
+
+extern "C" fn before_fork() {
+    fds::before_fork();
+    dirs::before_fork();
+}
+
+extern "C" fn after_fork_in_parent() {
+    dirs::after_fork();
+    fds::after_fork_in_parent();
+}
+
+extern "C" fn after_fork_in_child() {
+    dirs::after_fork();
+    fds::after_fork_in_child();
+    // The threads of the parent's driver are not here, and its locks may be held: it is left alone for ever.
+    DRIVER.store(std::ptr::null_mut(), Ordering::Release);
+    OWNER.store(this_process(), Ordering::Relaxed);
+    STATE.store(NONE, Ordering::Release);
+    guard::reset_after_fork();
+}
+
+extern "C" fn at_exit() {
+    write_report();
+}
+
+/// Writes the report where the configuration or ROCJITSU_REPORT says, if this process has a driver. `%p` stands for the process's number.
+pub fn write_report() {
+    static WRITTEN: AtomicI32 = AtomicI32::new(0);
+    if !is_made() {
+        return;
+    }
+    let me = this_process();
+    tell(|driver| {
+        let Some(path) = &driver.machine().options.report else {
+            return;
+        };
+        if WRITTEN.swap(me, Ordering::Relaxed) == me {
+            return;
+        }
+        let path = with_process_number(path.as_os_str(), me);
+        let text = match serde_json::to_string_pretty(&driver.report()) {
+            Ok(text) => text,
+            Err(error) => return eprintln!("rocjitsu: the report cannot be written: {error}"),
+        };
+        if let Err(error) = std::fs::write(&path, text + "\n") {
+            eprintln!("rocjitsu: cannot write the report {}: {error}", path.display());
+        }
+    });
+}
+
+fn with_process_number(path: &OsStr, process: i32) -> PathBuf {
+    let mut out = Vec::new();
+    let mut rest = path.as_bytes();
+    while let Some(at) = rest.windows(2).position(|two| two == b"%p") {
+        out.extend_from_slice(&rest[..at]);
+        out.extend_from_slice(process.to_string().as_bytes());
+        rest = &rest[at + 2..];
+    }
+    out.extend_from_slice(rest);
+    PathBuf::from(OsStr::from_bytes(&out))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_process_number_goes_into_the_name_of_the_report() {
+        let name = |path: &str| with_process_number(OsStr::new(path), 42);
+        assert_eq!(name("/tmp/a.json"), PathBuf::from("/tmp/a.json"));
+        assert_eq!(name("a%p-%p.json"), PathBuf::from("a42-42.json"));
+        assert_eq!(name("100%"), PathBuf::from("100%"));
+    }
+}

@@ -1,0 +1,192 @@
+/* Descriptors, threads, and processes that come and go. */
+#include "check.h"
+
+extern char **environ;
+
+static void duplicates_are_the_same_device(void) {
+    int fd = open("/dev/kfd", O_RDWR | O_CLOEXEC);
+    CHECK(fd >= 0 && (fcntl(fd, F_GETFD) & FD_CLOEXEC));
+    int copies[] = {dup(fd), dup2(fd, 100), dup3(fd, 101, O_CLOEXEC), fcntl(fd, F_DUPFD, 200), fcntl(fd, F_DUPFD_CLOEXEC, 300)};
+    CHECK(close(fd) == 0 && !kfd_version_ok(fd) && errno == EBADF);
+    for (int i = 0; i < 5; i++)
+        CHECK(copies[i] >= 0 && kfd_version_ok(copies[i]));
+    /* A foreign file over a device makes the number foreign. */
+    int null = open("/dev/null", O_RDWR);
+    CHECK(dup2(null, 100) == 100 && !kfd_version_ok(100) && errno == ENOTTY);
+    struct stat st;
+    CHECK(fstat(100, &st) == 0 && major(st.st_rdev) == 1);
+    CHECK(close_range(150, 250, 0) == 0 && !kfd_version_ok(copies[3]) && errno == EBADF);
+    CHECK(kfd_version_ok(copies[4]));
+    CHECK(fcntl(open("/dev/kfd", O_RDWR), F_GETFD) == 0);
+}
+
+static void a_forked_child_opens_anew(void) {
+    int fd = open("/dev/kfd", O_RDWR);
+    CHECK(kfd_version_ok(fd));
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        CHECK(!kfd_version_ok(fd) && errno == EBADF);
+        int again = open("/dev/kfd", O_RDWR);
+        CHECK(again >= 0 && kfd_version_ok(again));
+        CHECK(!kfd_version_ok(fd) && errno == EBADF);
+        CHECK(close(fd) == 0);
+        struct stat st;
+        CHECK(stat(NODES "/1", &st) == 0);
+        exit(42);
+    }
+    int status;
+    CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 42);
+    CHECK(kfd_version_ok(fd));
+}
+
+static void a_vforked_child_leaves_the_parent_alone(void) {
+    int fd = open("/dev/kfd", O_RDWR);
+    CHECK(kfd_version_ok(fd));
+    pid_t child = vfork();
+    if (child == 0) {
+        close(fd);
+        dup2(2, fd);
+        close_range(3, 1000, 0);
+        _exit(7);
+    }
+    int status;
+    CHECK(waitpid(child, &status, 0) == child && WEXITSTATUS(status) == 7);
+    CHECK(kfd_version_ok(fd));
+    struct stat st;
+    CHECK(fstat(fd, &st) == 0 && S_ISCHR(st.st_mode) && major(st.st_rdev) != 136);
+}
+
+static void spawned_programs_have_gpus_too(void) {
+    int fd = open("/dev/kfd", O_RDWR);
+    CHECK(kfd_version_ok(fd));
+    char self[PATH_MAX];
+    ssize_t bytes = readlink("/proc/self/exe", self, sizeof self - 1);
+    CHECK(bytes > 0);
+    self[bytes] = 0;
+    char *arguments[] = {self, "duplicates_are_the_same_device", NULL};
+    pid_t child;
+    CHECK(posix_spawn(&child, self, NULL, NULL, arguments, environ) == 0);
+    int status;
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    char command[PATH_MAX + 100];
+    snprintf(command, sizeof command, "exec '%s' a_forked_child_opens_anew", self);
+    CHECK(system(command) == 0);
+    FILE *pipe = popen("cat " NODES "/1/gpu_id", "r");
+    int id = 0;
+    CHECK(pipe && fscanf(pipe, "%d", &id) == 1 && id > 0 && pclose(pipe) == 0);
+    CHECK(kfd_version_ok(fd));
+}
+
+static void *open_and_close(void *unused) {
+    (void)unused;
+    for (int i = 0; i < 200; i++) {
+        int fd = open("/dev/kfd", O_RDWR | O_CLOEXEC);
+        CHECK(fd >= 0 && kfd_version_ok(fd));
+        DIR *dir = opendir(NODES);
+        CHECK(dir && readdir(dir) && closedir(dir) == 0);
+        CHECK(close(fd) == 0);
+    }
+    return NULL;
+}
+
+static void threads_share_the_driver(void) {
+    pthread_t threads[8];
+    for (int i = 0; i < 8; i++)
+        CHECK(pthread_create(&threads[i], NULL, open_and_close, NULL) == 0);
+    for (int i = 0; i < 8; i++)
+        CHECK(pthread_join(threads[i], NULL) == 0);
+}
+
+static volatile int stop;
+
+static void *open_until_stopped(void *unused) {
+    while (!stop)
+        open_and_close(unused);
+    return NULL;
+}
+
+static void forks_while_threads_work(void) {
+    pthread_t threads[4];
+    for (int i = 0; i < 4; i++)
+        CHECK(pthread_create(&threads[i], NULL, open_until_stopped, NULL) == 0);
+    for (int i = 0; i < 50; i++) {
+        pid_t child = fork();
+        CHECK(child >= 0);
+        if (child == 0) {
+            alarm(20);
+            int fd = open("/dev/kfd", O_RDWR);
+            CHECK(fd >= 0 && kfd_version_ok(fd));
+            _exit(0);
+        }
+        int status;
+        CHECK(waitpid(child, &status, 0) == child && status == 0);
+    }
+    stop = 1;
+    for (int i = 0; i < 4; i++)
+        CHECK(pthread_join(threads[i], NULL) == 0);
+}
+
+static int before_main;
+
+__attribute__((constructor)) static void early(void) {
+    if (getenv("OPEN_EARLY"))
+        before_main = open("/dev/kfd", O_RDWR);
+}
+
+static void constructors_may_open(void) {
+    CHECK(before_main > 0 && kfd_version_ok(before_main));
+}
+
+/* An offset that only the driver hands out: mapped past the C library, it must be the same pages. */
+static void raw_mappings_are_the_same_pages(void) {
+    int fd = open("/dev/dri/renderD128", O_RDWR);
+    CHECK(fd >= 0);
+    char *hooked = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 1 << 20);
+    CHECK(hooked != MAP_FAILED);
+    char *raw = (char *)syscall(SYS_mmap, NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 1 << 20);
+    CHECK(raw != MAP_FAILED && raw != hooked);
+    strcpy(hooked, "the same pages");
+    CHECK(strcmp(raw, "the same pages") == 0);
+    CHECK(munmap(hooked, 4096) == 0);
+    CHECK(strcmp(raw, "the same pages") == 0);
+}
+
+/* A driver has files in memory; a program that touches no GPU must have none. */
+static int memory_files(void) {
+    int count = 0;
+    for (int fd = 0; fd < 100; fd++) {
+        char path[64], target[PATH_MAX] = "";
+        snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+        count += readlink(path, target, sizeof target - 1) > 0 && strncmp(target, "/memfd:", 7) == 0;
+    }
+    return count;
+}
+
+static void no_gpu_is_touched(void) {
+    int fd = open("/etc/passwd", O_RDONLY);
+    struct stat st;
+    CHECK(fd >= 0 && fstat(fd, &st) == 0 && close(fd) == 0);
+    CHECK(ioctl(0, TIOCGWINSZ, &st) == -1);
+    char name[PATH_MAX];
+    CHECK(realpath("/etc/../etc/passwd", name) && strcmp(name, "/etc/passwd") == 0);
+    CHECK(memory_files() == 0);
+    CHECK(stat(NODES, &st) == 0);
+    CHECK(memory_files() > 0);
+}
+
+static const struct check CHECKS[] = {
+    {"duplicates_are_the_same_device", duplicates_are_the_same_device},
+    {"a_forked_child_opens_anew", a_forked_child_opens_anew},
+    {"a_vforked_child_leaves_the_parent_alone", a_vforked_child_leaves_the_parent_alone},
+    {"spawned_programs_have_gpus_too", spawned_programs_have_gpus_too},
+    {"threads_share_the_driver", threads_share_the_driver},
+    {"forks_while_threads_work", forks_while_threads_work},
+    {"constructors_may_open", constructors_may_open},
+    {"raw_mappings_are_the_same_pages", raw_mappings_are_the_same_pages},
+    {"no_gpu_is_touched", no_gpu_is_touched},
+};
+
+int main(int argc, char **argv) {
+    return run_check(CHECKS, sizeof CHECKS / sizeof *CHECKS, argc > 1 ? argv[1] : "");
+}

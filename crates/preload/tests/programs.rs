@@ -1,0 +1,156 @@
+//! C programs with the library loaded into them: every function through which a program can meet the simulated
+//! files, and every way in which processes begin and end. Needs a C compiler.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+
+/// The library lies beside this test's executable.
+fn library() -> PathBuf {
+    let own = std::env::current_exe().unwrap();
+    let path = own.with_file_name("librocjitsu_preload.so");
+    assert!(path.is_file(), "{} is not built", path.display());
+    path
+}
+
+fn compile(name: &str) -> PathBuf {
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c");
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let done = Command::new("cc")
+        .args(["-std=gnu11", "-O1", "-Wall", "-Werror", "-D_FORTIFY_SOURCE=2", "-pthread", "-o"])
+        .arg(&program)
+        .arg(sources.join(name).with_extension("c"))
+        .status()
+        .expect("a C compiler (cc) is needed");
+    assert!(done.success());
+    program
+}
+
+fn files() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| compile("files"))
+}
+
+fn processes() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| compile("processes"))
+}
+
+fn with_library(program: impl AsRef<std::ffi::OsStr>) -> Command {
+    let mut command = Command::new(program);
+    command.env("LD_PRELOAD", library());
+    for name in ["CONFIG", "NUM_GPUS", "REPORT", "VERBOSE", "THREADS"] {
+        command.env_remove(format!("ROCJITSU_{name}"));
+    }
+    command
+}
+
+fn succeeds(command: &mut Command) -> Output {
+    let output = command.output().unwrap();
+    assert!(
+        output.status.success(),
+        "{command:?}: {}: {}",
+        output.status,
+        String::from_utf8_lossy(&output.stderr)
+    );
+    output
+}
+
+macro_rules! checks {
+    ($($program:ident: $($name:ident,)*;)*) => {$($(
+        #[test]
+        fn $name() {
+            succeeds(with_library($program()).arg(stringify!($name)));
+        }
+    )*)*};
+}
+
+checks! {
+    files:
+        devices_are_character_devices,
+        missing_paths_are_missing,
+        success_keeps_errno,
+        files_have_their_text,
+        directories_list,
+        real_directories_get_more,
+        links_lead_somewhere,
+        globbing_finds_the_trees,
+    ;
+    processes:
+        duplicates_are_the_same_device,
+        a_forked_child_opens_anew,
+        a_vforked_child_leaves_the_parent_alone,
+        spawned_programs_have_gpus_too,
+        threads_share_the_driver,
+        forks_while_threads_work,
+        raw_mappings_are_the_same_pages,
+        no_gpu_is_touched,
+    ;
+}
+
+#[test]
+fn constructors_may_open() {
+    succeeds(with_library(processes()).arg("constructors_may_open").env("OPEN_EARLY", "1"));
+}
+
+#[test]
+fn only_the_c_library_and_libgcc_are_needed() {
+    let output = succeeds(Command::new("ldd").arg(library()));
+    let text = String::from_utf8(output.stdout).unwrap();
+    for line in text.lines() {
+        let name = line.split_whitespace().next().unwrap_or_default();
+        let known = ["linux-vdso", "libgcc_s.so.1", "libc.so.6", "ld-linux"];
+        assert!(known.iter().any(|known| name.contains(known)), "{line}");
+    }
+}
+
+#[test]
+fn ordinary_programs_behave_as_ever() {
+    for command in ["ls / | wc -l", "cat /etc/passwd | sort", "find /usr/include -name 'std*' | sort", "echo $$ > /dev/null"] {
+        let plain = succeeds(Command::new("sh").args(["-c", command]));
+        let loaded = succeeds(with_library("sh").args(["-c", command]));
+        assert_eq!(plain.stdout, loaded.stdout, "{command}");
+        assert!(loaded.stderr.is_empty(), "{command}");
+    }
+}
+
+#[test]
+fn coreutils_see_the_trees() {
+    let run = |command: &str| {
+        let output = succeeds(with_library("sh").args(["-c", command]));
+        assert!(output.stderr.is_empty(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert_eq!(run("ls /sys/class/kfd/kfd/topology/nodes"), "0\n1\n");
+    assert!(run("ls -l /dev/kfd /dev/dri/renderD128").contains("226, 128"));
+    assert!(run("find /sys/class/kfd/kfd/topology/nodes -name gpu_id").lines().count() == 2);
+    assert!(run("cd / && grep -r simd_count /sys/devices/virtual/kfd/kfd/topology/nodes/1").contains("simd_count"));
+    assert!(run("test -c /dev/kfd && test -r /dev/kfd && echo yes") == "yes\n");
+    assert!(run("readlink -f /sys/class/drm/renderD128").starts_with("/sys/devices/pci"));
+    assert!(run("cp /sys/module/amdgpu/initstate /dev/stdout").contains("live"));
+}
+
+#[test]
+fn a_wrong_configuration_is_said_once_and_the_program_sees_no_gpu() {
+    let output = with_library("sh")
+        .args(["-c", "cat /dev/kfd /dev/dri/card0"])
+        .env("ROCJITSU_CONFIG", "no-such-gpu")
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(text.matches("no-such-gpu").count(), 1, "{text}");
+    assert!(text.contains("No such file or directory"), "{text}");
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn the_report_is_written_at_every_kind_of_exit() {
+    for name in ["duplicates_are_the_same_device", "a_forked_child_opens_anew"] {
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.json"));
+        let _ = std::fs::remove_file(&path);
+        succeeds(with_library(processes()).arg(name).env("ROCJITSU_REPORT", &path));
+        let text = std::fs::read_to_string(&path).unwrap();
+        let report: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert!(report["ioctls"].is_object(), "{text}");
+    }
+}
