@@ -638,3 +638,83 @@ fn waves_load_and_store_across_neighbours() {
         "rows go lane by lane"
     );
 }
+
+/// Any sequence of changes leaves what an array of pages would hold.
+mod model {
+    use super::*;
+    use proptest::prelude::*;
+
+    const PAGES: u64 = 24;
+    const FIRST: u64 = 0x10;
+
+    #[derive(Clone, Copy, Debug)]
+    enum Step {
+        Map(u64, u64, u64),
+        Fill(u64, u64, u64),
+        Unmap(u64, u64),
+        Protect(u64, u64, bool),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        let run = (0..PAGES).prop_flat_map(|at| (Just(at), 1..=PAGES - at, 0..PAGES));
+        (run, 0..4, any::<bool>()).prop_map(|((at, pages, from), kind, flag)| match kind {
+            0 => Step::Map(at, pages, from),
+            1 => Step::Fill(at, pages, from),
+            2 => Step::Unmap(at, pages),
+            _ => Step::Protect(at, pages, flag),
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(200))]
+
+        #[test]
+        fn the_map_is_an_array_of_pages(steps in prop::collection::vec(step(), 1..60)) {
+            let arena = Arena::new("test").unwrap();
+            let storage = arena.allocate(2 * PAGES * PAGE, 1).unwrap();
+            for page in 0..2 * PAGES {
+                prop_assert!(storage.write(page * PAGE, &[page as u8]));
+            }
+            let memory = Memory::new(0);
+            let mut model = [None::<(u8, bool)>; PAGES as usize];
+            let va = |page: u64| (FIRST + page) * PAGE;
+            for step in steps {
+                match step {
+                    Step::Map(at, pages, from) => {
+                        let free = (at..at + pages).all(|page| model[page as usize].is_none());
+                        let done = memory.map(va(at), storage.clone(), from * PAGE, pages * PAGE, Access::ReadWrite, "m");
+                        prop_assert_eq!(done.is_ok(), free);
+                        if free {
+                            (0..pages).for_each(|n| model[(at + n) as usize] = Some(((from + n) as u8, true)));
+                        }
+                    }
+                    Step::Fill(at, pages, from) => {
+                        memory.map_gaps(va(at), &storage, from * PAGE, pages * PAGE, Access::Read, "f").unwrap();
+                        for n in 0..pages {
+                            model[(at + n) as usize].get_or_insert(((from + n) as u8, false));
+                        }
+                    }
+                    Step::Unmap(at, pages) => {
+                        let held = model[at as usize..(at + pages) as usize].iter().flatten().count() as u64;
+                        prop_assert_eq!(memory.unmap(va(at), pages * PAGE).unwrap(), held * PAGE);
+                        model[at as usize..(at + pages) as usize].fill(None);
+                    }
+                    Step::Protect(at, pages, write) => {
+                        let access = if write { Access::ReadWrite } else { Access::Read };
+                        memory.protect(va(at), pages * PAGE, access).unwrap();
+                        for page in model[at as usize..(at + pages) as usize].iter_mut().flatten() {
+                            page.1 = write;
+                        }
+                    }
+                }
+                for page in 0..PAGES {
+                    let mut byte = [0];
+                    let seen = memory.copy_out(va(page), &mut byte).ok().map(|()| byte[0]);
+                    prop_assert_eq!(seen, model[page as usize].map(|(value, _)| value));
+                    let extent = memory.find(va(page)).ok();
+                    prop_assert_eq!(extent.map(|e| e.writable), model[page as usize].map(|(_, write)| write));
+                }
+            }
+        }
+    }
+}
