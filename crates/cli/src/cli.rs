@@ -42,6 +42,8 @@ enum Command {
     Coverage(commands::coverage::Args),
     /// Show or check the configuration of the simulated GPU
     Config(commands::config::Args),
+    /// Check whether programs can run here, and say what to do if not
+    Doctor(commands::doctor::Args),
     /// Print a completion script for a shell
     Completions(commands::completions::Args),
 }
@@ -63,7 +65,10 @@ pub fn main() -> ExitCode {
     };
     let Some(command) = cli.command.or_else(|| cli.run.program().map(Command::Run)) else {
         let _ = Cli::command()
-            .error(ErrorKind::MissingSubcommand, "a command, or -- and a program, is needed")
+            .error(
+                ErrorKind::MissingSubcommand,
+                "a command, or -- and a program, is needed",
+            )
             .print();
         return ExitCode::from(2);
     };
@@ -107,6 +112,7 @@ fn run(command: &Command, out: &mut Output) -> anyhow::Result<Status> {
         Command::Disasm(args) => commands::disasm::run(args, out),
         Command::Coverage(args) => commands::coverage::run(args, out),
         Command::Config(args) => commands::config::run(args, out),
+        Command::Doctor(args) => commands::doctor::run(args, out),
         Command::Completions(args) => commands::completions::run(args, out),
     }
 }

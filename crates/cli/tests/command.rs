@@ -29,6 +29,12 @@ fn fails(status: i32, args: &[&str]) -> String {
     stderr
 }
 
+/// Exit status and standard output.
+fn ends(args: &[&str]) -> (Option<i32>, String) {
+    let output = rocjitsu(args);
+    (output.status.code(), text(&output.stdout))
+}
+
 fn succeeds(args: &[&str]) -> String {
     let output = rocjitsu(args);
     assert_eq!(
@@ -306,14 +312,73 @@ fn configuration() {
     );
     let json: serde_json::Value =
         serde_json::from_str(&succeeds(&["config", "show", "--json", file.path()])).unwrap();
-    assert_eq!(json["compute_units"], 38);
+    assert_eq!(json["gpus"][0]["compute_units"], 38);
     let wrong = Scratch::new(
         "wrong.json",
         br#"{"gpu": "mi300x", "overrides": {"cus": 38}}"#,
     );
-    assert!(
-        fails(2, &["config", "show", wrong.path()]).contains("overrides.cus: unknown field `cus`")
+    assert!(fails(2, &["config", "show", wrong.path()]).contains("overrides.cus: unknown key"));
+}
+
+#[test]
+fn configurations_are_checked() {
+    let own = Scratch::new(
+        "own.json",
+        br#"{"gpu": "mi300x", "num_gpus": 2, "partition": "CPX"}"#,
     );
+    let amd = Scratch::new(
+        "amd.json",
+        br#"{"max_ticks": 9, "vm": {"arch": "rdna4"}, "plugins": {"race": {}}}"#,
+    );
+    let text = succeeds(&["config", "check", own.path(), amd.path()]);
+    assert!(text.contains("own.json: 2 × mi300x"), "{text}");
+    assert!(text.contains("warning: max_ticks: no effect"), "{text}");
+    assert!(
+        text.contains("warning: plugins.race: the plugin `race` is not built"),
+        "{text}"
+    );
+    assert_eq!(
+        ends(&["config", "check", "--strict", amd.path()]).0,
+        Some(1)
+    );
+    let wrong = Scratch::new("wrong-too.json", br#"{"gpu": "mi300x", "nun_gpus": 2}"#);
+    let (status, text) = ends(&["config", "check", own.path(), wrong.path(), "/absent"]);
+    assert_eq!(status, Some(1));
+    assert!(
+        text.contains("nun_gpus: unknown key; did you mean `num_gpus`?"),
+        "{text}"
+    );
+    assert!(text.contains("cannot read /absent"), "{text}");
+    let text = succeeds(&["config", "show", own.path()]);
+    assert!(
+        text.contains("renderD143") && text.contains("part 8 of 8 (CPX)"),
+        "{text}"
+    );
+}
+
+#[test]
+fn the_doctor_reports_and_answers_for_targets() {
+    let empty = std::env::temp_dir();
+    let root = empty.join("rocjitsu-no-rocm");
+    std::fs::create_dir_all(&root).unwrap();
+    let root = root.to_str().unwrap();
+    let args = ["doctor", "--config", "mi455x", "--root", root];
+    let (_, text) = ends(&args);
+    assert!(
+        text.contains("kernel") && text.contains("no libhsa-runtime64.so in"),
+        "{text}"
+    );
+    let (_, text) = ends(&[&args[..], &["--json"]].concat());
+    let checks: serde_json::Value = serde_json::from_str(&text).unwrap();
+    for check in checks.as_array().unwrap() {
+        assert_eq!(
+            check["verdict"] == "good",
+            check["remedy"].is_null(),
+            "{check}"
+        );
+    }
+    assert!(fails(2, &["doctor", "--config", "mi999"]).contains("neither a preset"));
+    assert!(fails(2, &["doctor", "--root", "/absent"]).contains("--root: /absent"));
 }
 
 #[test]
@@ -325,7 +390,7 @@ fn wrong_configurations_have_status_2_and_name_the_file() {
             "xccs: 0 is out of range",
         ),
         (r#"{"gpu": "mi300x", "threads": 0}"#, "threads: 0"),
-        (r#"{"gpu": 7}"#, "invalid type"),
+        (r#"{"gpu": 7}"#, "gpu: 7 where a text belongs"),
     ] {
         let file = Scratch::new("refused.json", content.as_bytes());
         let json = corpus("asm_axpy.json");

@@ -339,6 +339,10 @@ pub(crate) fn similar(word: &str, known: &[&'static str]) -> String {
         .collect();
     near.sort();
     near.truncate(3);
+    // A slip of a letter or two needs no further guesses.
+    if let Some(&(best @ ..=2, _)) = near.first() {
+        near.retain(|&(distance, _)| distance == best);
+    }
     if near.is_empty() {
         return String::new();
     }

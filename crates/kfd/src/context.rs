@@ -12,31 +12,32 @@ use crate::drm::RenderFile;
 use crate::event::Events;
 use crate::process::lock;
 use crate::queue::{Doorbells, Queues};
-use crate::svm::Ranges;
+use crate::svm::{OwnFiles, Ranges};
 
 /// What the kernel keeps for a process that has opened `/dev/kfd`.
 #[derive(Debug)]
 pub(crate) struct Context {
-    /// Stopped and dropped first, while what they use is there.
+    /// Before what they run on: queues stop first.
     pub(crate) queues: Queues,
-    /// Dropped before the ranges and memories, which allocations unmap themselves from.
+    /// Before the ranges and memories, from which they unmap themselves.
     pub(crate) allocations: Allocations,
     pub(crate) ranges: Arc<Ranges>,
+    pub(crate) events: Arc<Events>,
     /// By index of the driver's GPUs.
     pub(crate) gpus: Vec<ContextGpu>,
-    pub(crate) events: Arc<Events>,
     /// Whether RUNTIME_ENABLE has been called.
     pub(crate) runtime_enabled: Mutex<bool>,
 }
 
 /// One GPU as a context sees it.
+#[derive(Default)]
 pub(crate) struct ContextGpu {
-    /// The render node's file that ACQUIRE_VM named: the GPU's virtual addresses are the file's.
+    /// The render node's file that ACQUIRE_VM named.
     pub(crate) vm: Mutex<Option<Arc<RenderFile>>>,
     /// What executes; made with the first queue, for it allocates.
     device: OnceLock<Arc<Device>>,
+    /// Made when they are first asked for.
     doorbells: Mutex<Option<Arc<Doorbells>>>,
-    /// The page of registers, made when it is first asked for.
     registers: Mutex<Option<Arc<Storage>>>,
 }
 
@@ -49,28 +50,31 @@ impl std::fmt::Debug for ContextGpu {
 }
 
 impl Context {
-    pub(crate) fn new(driver: &Driver) -> Context {
-        let gpus = driver.gpus().iter().map(|_| ContextGpu {
-            vm: Mutex::default(),
-            device: OnceLock::new(),
-            doorbells: Mutex::default(),
-            registers: Mutex::default(),
-        });
-        let events = Arc::new(Events::default());
+    pub(crate) fn new(gpus: usize, own: OwnFiles) -> Context {
         Context {
             queues: Queues::default(),
             allocations: Allocations::new(),
-            ranges: Ranges::new(driver.gpus().len(), driver.own_files()),
-            gpus: gpus.collect(),
-            events,
+            ranges: Ranges::new(gpus, own),
+            events: Arc::default(),
+            gpus: (0..gpus).map(|_| ContextGpu::default()).collect(),
             runtime_enabled: Mutex::default(),
         }
     }
 
-    /// The doorbell slice of a GPU, made when first asked for.
+    /// The address map of a GPU.
     ///
     /// # Errors
-    /// `EINVAL` for an index that is none, `ENOMEM`.
+    /// `ENODEV` before ACQUIRE_VM.
+    pub(crate) fn memory(&self, gpu: usize) -> Result<Arc<Memory>, Errno> {
+        let gpu = self.gpus.get(gpu).ok_or(Errno::INVAL)?;
+        let vm = lock(&gpu.vm);
+        Ok(vm.as_ref().ok_or(Errno::NODEV)?.memory.clone())
+    }
+
+    /// A GPU's doorbells: 1024 doublewords in the file of `/dev/kfd`, at an offset that is a multiple of their size.
+    ///
+    /// # Errors
+    /// `ENOMEM` if the host refuses.
     pub(crate) fn doorbells(&self, driver: &Driver, gpu: usize) -> Result<Arc<Doorbells>, Errno> {
         let gpu = self.gpus.get(gpu).ok_or(Errno::INVAL)?;
         let mut doorbells = lock(&gpu.doorbells);
@@ -84,7 +88,7 @@ impl Context {
     /// A GPU's page of registers: HDP_MEM_FLUSH and HDP_REG_FLUSH, which need do nothing.
     ///
     /// # Errors
-    /// `EINVAL` for an index that is none, `ENOMEM`.
+    /// `ENOMEM` if the host refuses.
     pub(crate) fn registers(&self, driver: &Driver, gpu: usize) -> Result<Arc<Storage>, Errno> {
         let gpu = self.gpus.get(gpu).ok_or(Errno::INVAL)?;
         let mut registers = lock(&gpu.registers);
@@ -97,30 +101,21 @@ impl Context {
 
     /// Whether `mmap` of `/dev/kfd` may map these bytes: exactly one GPU's doorbells, or its page of registers.
     pub(crate) fn may_map(&self, offset: u64, bytes: u64) -> bool {
-        let is = |storage: &Arc<Storage>| {
-            storage.bytes() == bytes && storage.file().is_some_and(|(_, at)| at == offset)
+        let is = |storage: &Storage| {
+            storage.file().is_some_and(|(_, at)| at == offset) && storage.bytes() == bytes
         };
         self.gpus.iter().any(|gpu| {
-            let doorbells = lock(&gpu.doorbells).clone();
-            doorbells.is_some_and(|doorbells| is(doorbells.storage()))
-                || lock(&gpu.registers).as_ref().is_some_and(is)
+            lock(&gpu.doorbells)
+                .as_ref()
+                .is_some_and(|doorbells| is(doorbells.storage()))
+                || lock(&gpu.registers).as_ref().is_some_and(|page| is(page))
         })
-    }
-
-    /// The address map of a GPU.
-    ///
-    /// # Errors
-    /// `EINVAL` for an index that is none, `ENODEV` before ACQUIRE_VM.
-    pub(crate) fn memory(&self, gpu: usize) -> Result<Arc<Memory>, Errno> {
-        let gpu = self.gpus.get(gpu).ok_or(Errno::INVAL)?;
-        let vm = lock(&gpu.vm);
-        Ok(vm.as_ref().ok_or(Errno::NODEV)?.memory.clone())
     }
 
     /// The device that executes a GPU's dispatches on this context's memory.
     ///
     /// # Errors
-    /// `EINVAL` for an index that is none, `ENODEV` before ACQUIRE_VM and if it cannot be made on this host.
+    /// `EINVAL` for an index that is none, `ENODEV` before ACQUIRE_VM or if it cannot be made.
     pub(crate) fn device(&self, driver: &Driver, index: usize) -> Result<Arc<Device>, Errno> {
         let gpu = self.gpus.get(index).ok_or(Errno::INVAL)?;
         if let Some(device) = gpu.device.get() {

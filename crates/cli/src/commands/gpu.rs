@@ -1,5 +1,6 @@
 //! The options that choose the simulated GPU, shared by the commands that run kernels.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
@@ -10,6 +11,7 @@ use rocjitsu_lanes::Backend;
 
 use crate::cli::UsageError;
 use crate::engine;
+use crate::output::{HEAD, styled};
 
 /// What kernels run on.
 #[derive(Clone, Debug)]
@@ -67,30 +69,57 @@ pub fn known(name: &str) -> Result<String, String> {
     }
 }
 
-/// Reads a configuration file and the GPU it describes.
+/// Reads a configuration file.
 ///
 /// # Errors
 ///
 /// A file that cannot be read; wrong content, which is wrong usage. Names the file.
-pub fn read_config(path: &Path) -> Result<(Config, Gpu)> {
-    let config = Config::read(path).map_err(|error| match error {
+pub fn read_config(path: &Path) -> Result<Config> {
+    Config::read(path).map_err(|error| match error {
         ConfigError::Read { .. } => anyhow::Error::from(error),
         wrong => UsageError(wrong.to_string()).into(),
-    })?;
-    let gpu = config
-        .resolve()
-        .map_err(|wrong| UsageError(format!("{}: {wrong}", path.display())))?;
-    Ok((config, gpu))
+    })
+}
+
+/// Shows on standard error what a configuration asks for and does not get.
+pub fn show_warnings(path: &Path, config: &Config) {
+    for warning in &config.warnings {
+        // A standard error that is closed is no reason to stop.
+        let _ = writeln!(
+            anstream::stderr(),
+            "{} {}: {warning}",
+            styled(HEAD, "warning:"),
+            path.display()
+        );
+    }
+}
+
+/// The GPU that options name, with what else a configuration file says of a launch.
+struct Named {
+    gpu: Gpu,
+    threads: Option<u32>,
+    lanes: Option<String>,
 }
 
 impl GpuArgs {
-    /// The GPU that `--gpu` or `--config` names, if one does, and the threads of the file.
-    fn named(&self) -> Result<Option<(Gpu, Option<u32>)>> {
+    /// The GPU that `--gpu` or `--config` names, if one does: of a file the first one.
+    fn named(&self) -> Result<Option<Named>> {
         let Some(path) = &self.config else {
-            return Ok(self.gpu.as_deref().and_then(preset).map(|gpu| (gpu, None)));
+            return Ok(self.gpu.as_deref().and_then(preset).map(|gpu| Named {
+                gpu,
+                threads: None,
+                lanes: None,
+            }));
         };
-        let (config, gpu) = read_config(path)?;
-        Ok(Some((gpu, config.threads)))
+        let config = read_config(path)?;
+        let Some((gpu, _)) = config.cards.into_iter().next() else {
+            return Err(UsageError(format!("{} has no GPU", path.display())).into());
+        };
+        Ok(Some(Named {
+            gpu,
+            threads: config.options.threads,
+            lanes: config.options.lanes,
+        }))
     }
 
     /// The target of the GPU that `--gpu` or `--config` names, if one does.
@@ -100,7 +129,7 @@ impl GpuArgs {
     /// A configuration that cannot be used.
     pub fn target(&self) -> Result<Option<Target>> {
         match self.named()? {
-            Some((gpu, _)) => Ok(Some(gpu.target.parse()?)),
+            Some(named) => Ok(Some(named.gpu.target.parse()?)),
             None => Ok(None),
         }
     }
@@ -111,11 +140,14 @@ impl GpuArgs {
     ///
     /// A configuration that cannot be used, a GPU that does not run the target.
     pub fn resolve(&self, target: Target) -> Result<Host> {
-        let (gpu, configured) = match self.named()? {
-            Some((gpu, threads)) => (Some(gpu), threads),
-            None => (preset_for_target(target.name()), None),
+        if let Some(path) = &self.config {
+            show_warnings(path, &read_config(path)?);
+        }
+        let (gpu, threads, lanes) = match self.named()? {
+            Some(named) => (Some(named.gpu), named.threads, named.lanes),
+            None => (preset_for_target(target.name()), None, None),
         };
-        let threads = self.threads.or(configured);
+        let threads = self.threads.or(threads);
         let gpu = gpu.ok_or_else(|| UsageError(format!("{target} is decoded, not executed")))?;
         if gpu.target != target.name() {
             return Err(UsageError(format!(
@@ -125,7 +157,11 @@ impl GpuArgs {
             .into());
         }
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let backend = match self.lanes {
+        // An option goes before the environment, the environment before the file.
+        let configured = lanes
+            .filter(|_| std::env::var_os("ROCJITSU_LANES").is_none_or(|name| name.is_empty()))
+            .and_then(|name| Backend::from_name(&name));
+        let backend = match self.lanes.or(configured) {
             Some(backend) => backend,
             None => engine::backend().map_err(|error| UsageError(error.to_string()))?,
         };

@@ -5,6 +5,7 @@ pub mod config;
 pub mod coverage;
 pub mod demo;
 pub mod disasm;
+pub mod doctor;
 pub mod gpu;
 pub mod info;
 pub mod launch;

@@ -44,9 +44,9 @@ pub struct Device {
     /// Generation of the memory for which decoded code was last compared with it.
     code_checked: AtomicU64,
     pool: Pool,
+    sync: stall::GlobalSync,
     /// What workers of earlier dispatches left.
     kits: Mutex<Vec<worker::Kit>>,
-    sync: stall::GlobalSync,
 }
 
 /// What the device can hold at one time. Decides how many workgroups may be under way when waves
@@ -238,8 +238,8 @@ impl Device {
             code: CodeCache::new(target, backend, jit),
             code_checked: AtomicU64::new(0),
             pool: Pool::default(),
-            kits: Mutex::default(),
             sync: stall::GlobalSync::default(),
+            kits: Mutex::default(),
         })
     }
 

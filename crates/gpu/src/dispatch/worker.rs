@@ -28,6 +28,10 @@ const ALONE: Duration = Duration::from_micros(20);
 const IDLE_ROUNDS: u32 = 64;
 const NAP: Duration = Duration::from_micros(20);
 
+/// Turns that earlier workgroups get after one has failed, so that which failure is reported does not depend on the
+/// threads. Those that take longer may wait for the one that failed.
+const LAST_TURNS: u32 = 16;
+
 /// Register pages of 4 KiB that a worker keeps for its next dispatch.
 const KEPT_PAGES: usize = 1024;
 
@@ -38,9 +42,6 @@ pub struct Kit {
     code: Option<Found>,
     cluster: Cluster,
 }
-/// Turns that earlier workgroups get after one has failed, so that which failure is reported does not depend on the
-/// threads. Those that take longer may wait for the one that failed.
-const LAST_TURNS: u32 = 16;
 
 /// How a turn of a cluster ended.
 enum Turn {

@@ -9,7 +9,6 @@ use super::worker::{Processor, Queue};
 use crate::abi::{
     AllocQueueGws, CreateQueue, DestroyQueue, GetQueueWaveState, SetCuMask, UpdateQueue, queue_type,
 };
-use crate::process::lock;
 use crate::table::{Call, Handled};
 
 /// Smallest ring in bytes (`KFD_MIN_QUEUE_RING_SIZE`).
@@ -44,10 +43,7 @@ pub(crate) fn create(call: &Call<'_>, args: &mut CreateQueue) -> Handled {
         args.queue_priority,
     )?;
     let index = call.driver.gpu_index(args.gpu_id)?;
-    let gpu = &call.context.gpus[index];
-    if lock(&gpu.vm).is_none() {
-        return Err(Errno::SRCH);
-    }
+    let memory = call.context.memory(index).map_err(|_| Errno::SRCH)?;
     let config = &call.driver.machine().gpus[index];
     let compute = match args.queue_type {
         queue_type::COMPUTE | queue_type::COMPUTE_AQL => true,
@@ -70,16 +66,13 @@ pub(crate) fn create(call: &Call<'_>, args: &mut CreateQueue) -> Handled {
     if args.ring_size == 0 {
         return Err(Errno::INVAL);
     }
-    let memory = call.context.memory(index)?;
     // The queue's own structures must be there. A pin also asks the pager, if retry is on.
     for (address, write) in [
         (args.ring_base_address, false),
         (args.read_pointer_address, true),
         (args.write_pointer_address, false),
     ] {
-        memory
-            .pin(address, 8, write)
-            .map_err(|_| Errno::INVAL)?;
+        memory.pin(address, 8, write).map_err(|_| Errno::INVAL)?;
     }
     let device = call.context.device(call.driver, index)?;
     let doorbells = call.context.doorbells(call.driver, index)?;
@@ -114,7 +107,7 @@ pub(crate) fn create(call: &Call<'_>, args: &mut CreateQueue) -> Handled {
     let platform = QueuePlatform {
         events: call.context.events.clone(),
         recorder: call.driver.recorder().clone(),
-        memory: memory.clone(),
+        memory: memory,
         gpu: format!("GPU {index} ({})", config.target),
         gpu_id: args.gpu_id,
         write_index: (args.queue_type == queue_type::COMPUTE_AQL)

@@ -1,0 +1,251 @@
+//! Kernels of the corpus through the driver: memory from ioctls, packets in a ring, a doorbell
+//! store, an event at the end. On every target that the corpus has.
+
+mod client;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+
+use client::{Buffer, Client, signal};
+use rocjitsu_cli::launch::Launch;
+use rocjitsu_cli::launch::from_description::Selection;
+use rocjitsu_config::{Machine, preset_for_target};
+use rocjitsu_gpu::memory::Memory;
+use rocjitsu_isa::Target;
+use rocjitsu_kfd::abi::{self, alloc_flags, event_type};
+
+fn description(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../data/corpus/built/{name}.json"))
+}
+
+fn machine(target: Target) -> Machine {
+    Machine::new(vec![preset_for_target(target.name()).unwrap()])
+}
+
+/// Copies `bytes` of what a launch placed to the same address of the GPU.
+fn copy(client: &Client, from: &Memory, address: u64, bytes: u64, flags: u32) -> Buffer {
+    let mut content = vec![0; bytes as usize];
+    from.read(address, &mut content).unwrap();
+    let start = address & !0xfff;
+    let buffer = client.allocate(0, start, address + bytes - start, flags);
+    buffer.write(address - start, &content);
+    buffer
+}
+
+/// A dispatch packet for a launch that lies in the GPU's memory.
+struct Ready {
+    launch: Launch,
+    packet: [u8; 64],
+    buffers: Vec<(Buffer, u64)>,
+    _kept: Vec<Buffer>,
+}
+
+/// Places a kernel of the corpus in the GPU's memory through the driver.
+fn upload(client: &Client, name: &str, selection: Selection) -> Ready {
+    let launch = Launch::from_description(&description(name), selection).unwrap();
+    // The launch library lays everything out in a memory of its own; the GPU gets the same bytes
+    // at the same addresses.
+    let plan = Memory::new(1 << 40);
+    let placed = launch.place(&plan).unwrap();
+    let mut kept = vec![
+        copy(
+            client,
+            &plan,
+            placed.code.address,
+            placed.code.bytes,
+            alloc_flags::VRAM,
+        ),
+        copy(
+            client,
+            &plan,
+            placed.kernarg_address,
+            u64::from(placed.kernarg_bytes).max(1),
+            alloc_flags::GTT,
+        ),
+    ];
+    kept.push(copy(
+        client,
+        &plan,
+        placed.queue_address,
+        2304,
+        alloc_flags::GTT,
+    ));
+    let buffers = launch.buffers.iter().zip(&placed.buffers);
+    let buffers = buffers
+        .map(|(buffer, &address)| {
+            let bytes = buffer.content.len().max(1) as u64;
+            let copied = copy(client, &plan, address, bytes, alloc_flags::VRAM);
+            (copied, address)
+        })
+        .collect();
+    let mut packet = [0; 64];
+    plan.read(placed.packet_address, &mut packet).unwrap();
+    Ready {
+        launch,
+        packet,
+        buffers,
+        _kept: kept,
+    }
+}
+
+impl Ready {
+    fn check(&self) -> Result<(), String> {
+        let contents: Vec<Vec<u8>> = self
+            .launch
+            .buffers
+            .iter()
+            .zip(&self.buffers)
+            .map(|(buffer, (copied, address))| {
+                copied.read(address - copied.va, buffer.content.len())
+            })
+            .collect();
+        let outcomes = self.launch.judge(&contents);
+        let bad: Vec<String> = outcomes
+            .iter()
+            .filter(|outcome| !outcome.verdict.good())
+            .map(|outcome| format!("{}: {}", outcome.name, outcome.describe()))
+            .collect();
+        if bad.is_empty() {
+            Ok(())
+        } else {
+            Err(bad.join("; "))
+        }
+    }
+}
+
+fn run(name: &str, target: Target, as_target: Target) {
+    let client = Client::new(machine(as_target));
+    let selection = Selection {
+        target,
+        run_as: (target != as_target).then_some(as_target),
+    };
+    let (page, event) = client.first_event();
+    let mut ready = upload(&client, name, selection);
+    let signals = client.allocate(0, 0, 4096, alloc_flags::GTT);
+    let mut queue = client.aql_queue(0);
+    let completion = signal(&signals, 128, &page, event);
+    ready.packet[56..].copy_from_slice(&completion.to_le_bytes());
+    queue.submit(&ready.packet);
+    let came = client.wait(event, 60_000);
+    assert!(came.is_some(), "{name} on {as_target}: no event");
+    assert_eq!(signals.word(136).load(Ordering::Acquire), 0);
+    assert_eq!(
+        page.word(8 * u64::from(event)).load(Ordering::Acquire),
+        u64::MAX
+    );
+    assert_eq!(queue.read_index(), 1);
+    if let Err(why) = ready.check() {
+        panic!("{name} on {as_target}: {why}");
+    }
+    client.destroy(&queue);
+    let report = client.driver.report();
+    assert_eq!(report.dispatches.len(), 1);
+    assert!(report.dispatches[0].instructions > 0);
+    assert_eq!(report.ioctls["CREATE_QUEUE"].calls, 1);
+    assert!(report.faults.is_empty());
+}
+
+#[test]
+fn a_kernel_on_every_target() {
+    let targets = [
+        (Target::Gfx90a, Target::Gfx90a),
+        (Target::Gfx942, Target::Gfx942),
+        (Target::Gfx950, Target::Gfx950),
+        (Target::Gfx1100, Target::Gfx1100),
+        (Target::Gfx1100, Target::Gfx1151),
+        (Target::Gfx1201, Target::Gfx1201),
+        (Target::Gfx1250, Target::Gfx1250),
+    ];
+    for name in ["asm_axpy", "hip_lds_reduce"] {
+        for (target, as_target) in targets {
+            run(name, target, as_target);
+        }
+    }
+}
+
+#[test]
+fn several_dispatches_wait_for_one_doorbell_each() {
+    let client = Client::new(machine(Target::Gfx942));
+    let (page, event) = client.first_event();
+    let mut ready = upload(&client, "asm_axpy", Selection::of(Target::Gfx942));
+    let signals = client.allocate(0, 0, 4096, alloc_flags::GTT);
+    let mut queue = client.aql_queue(0);
+    for round in 0..200 {
+        let completion = signal(&signals, 128, &page, event);
+        ready.packet[56..].copy_from_slice(&completion.to_le_bytes());
+        queue.submit(&ready.packet);
+        assert!(client.wait(event, 60_000).is_some(), "round {round}");
+        assert_eq!(signals.word(136).load(Ordering::Acquire), 0);
+    }
+    assert_eq!(queue.read_index(), 200);
+    client.destroy(&queue);
+}
+
+#[test]
+fn a_suspended_queue_runs_nothing_until_it_is_resumed() {
+    let client = Client::new(machine(Target::Gfx1100));
+    let (page, event) = client.first_event();
+    let mut ready = upload(&client, "asm_axpy", Selection::of(Target::Gfx1100));
+    let signals = client.allocate(0, 0, 4096, alloc_flags::GTT);
+    let mut queue = client.aql_queue(0);
+    let update = |percentage| {
+        let mut args = abi::UpdateQueue {
+            ring_base_address: queue.ring.va,
+            queue_id: queue.id,
+            ring_size: queue.ring.bytes as u32,
+            queue_percentage: percentage,
+            queue_priority: 7,
+        };
+        client.kfd(0x07, &mut args).unwrap();
+    };
+    update(0);
+    let completion = signal(&signals, 128, &page, event);
+    ready.packet[56..].copy_from_slice(&completion.to_le_bytes());
+    queue.submit(&ready.packet);
+    assert!(client.wait(event, 50).is_none());
+    assert_eq!(queue.read_index(), 0);
+    let queue_id = queue.id;
+    let mut args = abi::UpdateQueue {
+        ring_base_address: queue.ring.va,
+        queue_id,
+        ring_size: queue.ring.bytes as u32,
+        queue_percentage: 100,
+        queue_priority: 7,
+    };
+    client.kfd(0x07, &mut args).unwrap();
+    assert!(client.wait(event, 60_000).is_some());
+    assert_eq!(queue.read_index(), 1);
+}
+
+#[test]
+fn a_memory_fault_reaches_the_event_with_page_and_cause() {
+    let client = Client::new(machine(Target::Gfx942));
+    let (page, event) = client.first_event();
+    let memory = client.event(event_type::MEMORY);
+    let hardware = client.event(event_type::HW_EXCEPTION);
+    let mut ready = upload(&client, "asm_axpy", Selection::of(Target::Gfx942));
+    let signals = client.allocate(0, 0, 4096, alloc_flags::GTT);
+    let mut queue = client.aql_queue(0);
+    let completion = signal(&signals, 128, &page, event);
+    ready.packet[56..].copy_from_slice(&completion.to_le_bytes());
+    // Take the output away from the GPU.
+    let (out, _) = ready.buffers.last().unwrap();
+    let ids = [client.gpus[0].id];
+    let mut unmap = abi::MapMemory {
+        handle: out.handle,
+        device_ids_array_ptr: ids.as_ptr() as u64,
+        n_devices: 1,
+        n_success: 0,
+    };
+    client.kfd(0x19, &mut unmap).unwrap();
+    queue.submit(&ready.packet);
+    let data = client.wait(memory, 60_000).expect("a fault");
+    let va = u64::from(data.payload[4]) | u64::from(data.payload[5]) << 32;
+    assert!((out.va..out.va + out.bytes).contains(&va) && va % 4096 == 0);
+    assert_eq!(data.payload[0], 1, "not present");
+    assert_eq!(data.payload[6], client.gpus[0].id);
+    assert!(client.wait(hardware, 0).is_none());
+    assert!(client.wait(event, 0).is_none());
+    assert_eq!(client.driver.report().faults.len(), 1);
+    client.destroy(&queue);
+}
