@@ -9,6 +9,7 @@ use super::worker::{Processor, Queue};
 use crate::abi::{
     AllocQueueGws, CreateQueue, DestroyQueue, GetQueueWaveState, SetCuMask, UpdateQueue, queue_type,
 };
+use crate::process::lock;
 use crate::table::{Call, Handled};
 
 /// Smallest ring in bytes (`KFD_MIN_QUEUE_RING_SIZE`).
@@ -112,6 +113,8 @@ pub(crate) fn create(call: &Call<'_>, args: &mut CreateQueue) -> Handled {
         gpu_id: args.gpu_id,
         write_index: (args.queue_type == queue_type::COMPUTE_AQL)
             .then_some(args.write_pointer_address),
+        save_area: (compute && *lock(&call.context.runtime_enabled))
+            .then_some(args.ctx_save_restore_address),
     };
     args.doorbell_offset = slot.offset();
     let ring = (ring, args.ring_size);
