@@ -3,7 +3,7 @@
 #[allow(unsafe_code, reason = "signal masks are set by the C library's calls")]
 mod child;
 mod html;
-mod library;
+pub mod library;
 mod program;
 
 use std::ffi::OsString;
@@ -22,7 +22,12 @@ pub struct Args {
     #[command(flatten)]
     options: Options,
     /// The program, searched for as a shell does, and its arguments
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "PROGRAM"
+    )]
     program: Vec<OsString>,
 }
 
@@ -98,12 +103,20 @@ pub fn run(args: &Args, _: &mut Output) -> Result<Status> {
     let mut command = Command::new(&file);
     std::os::unix::process::CommandExt::arg0(&mut command, name);
     command.args(arguments);
-    command.env("LD_PRELOAD", library::preload(&library, std::env::var_os("LD_PRELOAD")));
+    command.env(
+        "LD_PRELOAD",
+        library::preload(&library, std::env::var_os("LD_PRELOAD")),
+    );
     let report = set_environment(options, &mut command)?;
     if options.verbose > 0 {
-        warn(&format_args!("running {} with {}", file.display(), library.display()));
+        warn(&format_args!(
+            "running {} with {}",
+            file.display(),
+            library.display()
+        ));
     }
-    let status = child::run(&mut command).with_context(|| format!("cannot run {}", file.display()))?;
+    let status =
+        child::run(&mut command).with_context(|| format!("cannot run {}", file.display()))?;
     if let Some(report) = report {
         report.finish()?;
     }
@@ -118,7 +131,7 @@ fn absolute(path: &Path) -> Result<PathBuf> {
 /// The variables by which the library in the program learns what to simulate.
 fn set_environment(options: &Options, command: &mut Command) -> Result<Option<Report>> {
     if let Some(path) = &options.config {
-        gpu::read_config(path)?;
+        gpu::show_warnings(path, &gpu::read_config(path)?);
         command.env("ROCJITSU_CONFIG", absolute(path)?);
     } else if let Some(name) = &options.gpu {
         command.env("ROCJITSU_CONFIG", name);
@@ -151,7 +164,10 @@ struct Report {
 impl Report {
     fn new(path: &Path) -> Result<Self> {
         let path = absolute(path)?;
-        let json = if path.extension().is_some_and(|end| end == "html" || end == "htm") {
+        let json = if path
+            .extension()
+            .is_some_and(|end| end == "html" || end == "htm")
+        {
             path.with_extension("json")
         } else {
             path.clone()
