@@ -11,6 +11,7 @@ use rocjitsu_gpu::memory::Memory;
 use crate::context::Context;
 use crate::driver::Driver;
 use crate::process::lock;
+pub(crate) use info::gb_addr_config;
 pub(crate) use table::TABLE;
 
 /// One open render node.

@@ -139,11 +139,11 @@ pub(crate) fn update(call: &Call<'_>, args: &mut UpdateQueue) -> Handled {
         args.queue_priority,
     )?;
     let queue = call.context.queues.get(args.queue_id).ok_or(Errno::FAULT)?;
-    if !active(
-        args.ring_base_address,
-        args.ring_size,
-        args.queue_percentage,
-    ) {
+    if args.ring_base_address == 0 || args.ring_size == 0 {
+        queue.abandon();
+        return Ok(());
+    }
+    if args.queue_percentage & 0xff == 0 {
         queue.suspend();
         return Ok(());
     }
