@@ -29,7 +29,9 @@ const SLOTS: u64 = 1024;
 
 /// Prints microseconds for each packet, and packets in a second, for grids of several sizes.
 pub fn packets(repeat: u32) -> Result<()> {
-    println!("== dispatch: AQL packets with a completion signal, an empty kernel (gfx942, two threads)");
+    println!(
+        "== dispatch: AQL packets with a completion signal, an empty kernel (gfx942, two threads)"
+    );
     for (groups, waves) in [(1, 1), (1, 16), (16, 4), (256, 4), (4096, 4)] {
         let mut best = f64::INFINITY;
         for _ in 0..repeat.max(1) {

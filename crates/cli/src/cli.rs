@@ -65,7 +65,10 @@ pub fn main() -> ExitCode {
     };
     let Some(command) = cli.command.or_else(|| cli.run.program().map(Command::Run)) else {
         let _ = Cli::command()
-            .error(ErrorKind::MissingSubcommand, "a command, or -- and a program, is needed")
+            .error(
+                ErrorKind::MissingSubcommand,
+                "a command, or -- and a program, is needed",
+            )
             .print();
         return ExitCode::from(2);
     };

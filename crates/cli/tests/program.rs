@@ -6,7 +6,9 @@ use std::process::{Command, Output};
 fn rocjitsu(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rocjitsu"));
     command.args(args);
-    for name in ["CONFIG", "NUM_GPUS", "REPORT", "VERBOSE", "THREADS", "PRELOAD"] {
+    for name in [
+        "CONFIG", "NUM_GPUS", "REPORT", "VERBOSE", "THREADS", "PRELOAD",
+    ] {
         command.env_remove(format!("ROCJITSU_{name}"));
     }
     command
@@ -22,7 +24,12 @@ fn run(args: &[&str]) -> Output {
 
 fn prints(args: &[&str]) -> String {
     let output = run(args);
-    assert_eq!(output.status.code(), Some(0), "{args:?}: {}", text(&output.stderr));
+    assert_eq!(
+        output.status.code(),
+        Some(0),
+        "{args:?}: {}",
+        text(&output.stderr)
+    );
     text(&output.stdout)
 }
 
@@ -49,8 +56,14 @@ fn the_status_is_the_programs() {
 
 #[test]
 fn arguments_output_and_input_are_the_programs() {
-    assert_eq!(prints(&["run", "--", "echo", "-n", "a", "--gpu"]), "a --gpu");
-    assert_eq!(prints(&["run", "--env", "A=b=c", "--", "sh", "-c", "echo $A"]), "b=c\n");
+    assert_eq!(
+        prints(&["run", "--", "echo", "-n", "a", "--gpu"]),
+        "a --gpu"
+    );
+    assert_eq!(
+        prints(&["run", "--env", "A=b=c", "--", "sh", "-c", "echo $A"]),
+        "b=c\n"
+    );
     assert_eq!(prints(&["run", "--", "sh", "-c", "echo $0"]), "sh\n");
 }
 
@@ -60,13 +73,23 @@ fn the_chosen_gpu_is_what_the_program_sees() {
     let target = |args: &[&str]| {
         let args = [&["run"], args, &["--", "sh", "-c", version]].concat();
         let text = prints(&args);
-        let line = text.lines().find(|line| line.starts_with("gfx_target_version ")).unwrap();
+        let line = text
+            .lines()
+            .find(|line| line.starts_with("gfx_target_version "))
+            .unwrap();
         line.rsplit(' ').next().unwrap().to_owned()
     };
     assert_eq!(target(&[]), "90402");
     assert_eq!(target(&["--gpu", "mi210"]), "90010");
     assert_eq!(target(&["--gpu", "r9700"]), "120001");
-    let nodes = prints(&["run", "--num-gpus", "3", "--", "ls", "/sys/class/kfd/kfd/topology/nodes"]);
+    let nodes = prints(&[
+        "run",
+        "--num-gpus",
+        "3",
+        "--",
+        "ls",
+        "/sys/class/kfd/kfd/topology/nodes",
+    ]);
     assert_eq!(nodes, "0\n1\n2\n3\n");
     let file = scratch("w7900.json");
     std::fs::write(&file, r#"{"gpu": "w7900"}"#).unwrap();
@@ -82,11 +105,23 @@ fn a_configuration_relative_to_the_callers_folder_works_wherever_the_program_goe
     let folder = scratch("relative");
     std::fs::create_dir_all(&folder).unwrap();
     std::fs::write(folder.join("c.json"), r#"{"gpu": "mi210"}"#).unwrap();
-    let output = rocjitsu(&["run", "--config", "c.json", "--", "sh", "-c", "cd / && cat /sys/class/kfd/kfd/topology/nodes/1/properties"])
-        .current_dir(&folder)
-        .output()
-        .unwrap();
-    assert!(text(&output.stdout).contains("gfx_target_version 90010"), "{}", text(&output.stderr));
+    let output = rocjitsu(&[
+        "run",
+        "--config",
+        "c.json",
+        "--",
+        "sh",
+        "-c",
+        "cd / && cat /sys/class/kfd/kfd/topology/nodes/1/properties",
+    ])
+    .current_dir(&folder)
+    .output()
+    .unwrap();
+    assert!(
+        text(&output.stdout).contains("gfx_target_version 90010"),
+        "{}",
+        text(&output.stderr)
+    );
 }
 
 #[test]
@@ -96,7 +131,10 @@ fn another_preloaded_library_is_kept() {
         .output()
         .unwrap();
     let value = text(&output.stdout);
-    assert!(value.contains("librocjitsu_preload.so:libm.so.6"), "{value}");
+    assert!(
+        value.contains("librocjitsu_preload.so:libm.so.6"),
+        "{value}"
+    );
 }
 
 #[test]
@@ -105,10 +143,18 @@ fn wrong_usage_is_said_before_anything_runs() {
     assert!(fails(2, &["run", "--gpu", "mi9", "--", "true"]).contains("the presets are"));
     assert!(fails(2, &["run", "--num-gpus", "0", "--", "true"]).contains("--num-gpus"));
     assert!(fails(2, &["run", "--env", "A", "--", "true"]).contains("NAME=VALUE"));
-    assert!(fails(1, &["run", "--config", "/nowhere.json", "--", "true"]).contains("/nowhere.json"));
+    assert!(
+        fails(1, &["run", "--config", "/nowhere.json", "--", "true"]).contains("/nowhere.json")
+    );
     let file = scratch("bad.json");
     std::fs::write(&file, r#"{"gpu": "mi300x", "colour": 1}"#).unwrap();
-    assert!(fails(2, &["run", "--config", file.to_str().unwrap(), "--", "true"]).contains("colour"));
+    assert!(
+        fails(
+            2,
+            &["run", "--config", file.to_str().unwrap(), "--", "true"]
+        )
+        .contains("colour")
+    );
 }
 
 #[test]
@@ -123,7 +169,12 @@ fn programs_that_load_no_libraries_are_refused() {
     let source = scratch("static.c");
     let program = scratch("static");
     std::fs::write(&source, "int main(void) { return 0; }\n").unwrap();
-    let cc = Command::new("cc").args(["-static", "-o"]).arg(&program).arg(&source).status().unwrap();
+    let cc = Command::new("cc")
+        .args(["-static", "-o"])
+        .arg(&program)
+        .arg(&source)
+        .status()
+        .unwrap();
     assert!(cc.success());
     let program = program.to_str().unwrap();
     assert!(fails(1, &["run", "--", program]).contains("statically linked"));
@@ -138,7 +189,10 @@ fn programs_that_load_no_libraries_are_refused() {
 
 #[test]
 fn a_missing_library_is_named_with_what_builds_it() {
-    let output = rocjitsu(&["run", "--", "true"]).env("ROCJITSU_PRELOAD", "/nowhere.so").output().unwrap();
+    let output = rocjitsu(&["run", "--", "true"])
+        .env("ROCJITSU_PRELOAD", "/nowhere.so")
+        .output()
+        .unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("ROCJITSU_PRELOAD names /nowhere.so"));
     // A copy of the command alone.
@@ -147,9 +201,16 @@ fn a_missing_library_is_named_with_what_builds_it() {
     let copy = folder.join("rocjitsu");
     let _ = std::fs::remove_file(&copy);
     std::fs::copy(env!("CARGO_BIN_EXE_rocjitsu"), &copy).unwrap();
-    let output = Command::new(&copy).args(["run", "true"]).env_remove("ROCJITSU_PRELOAD").output().unwrap();
+    let output = Command::new(&copy)
+        .args(["run", "true"])
+        .env_remove("ROCJITSU_PRELOAD")
+        .output()
+        .unwrap();
     let said = text(&output.stderr);
-    assert!(said.contains("cargo build --release -p rocjitsu-preload"), "{said}");
+    assert!(
+        said.contains("cargo build --release -p rocjitsu-preload"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -161,7 +222,10 @@ fn signals_go_on_to_the_program() {
         .unwrap();
     let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
     assert_eq!(lines.next().unwrap().unwrap(), "ready");
-    let done = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
+    let done = Command::new("kill")
+        .args(["-TERM", &child.id().to_string()])
+        .status()
+        .unwrap();
     assert!(done.success());
     assert_eq!(lines.next().unwrap().unwrap(), "got");
     assert_eq!(child.wait().unwrap().code(), Some(5));
@@ -171,11 +235,28 @@ fn signals_go_on_to_the_program() {
 fn the_report_is_json_or_a_page() {
     let touch = "cat /sys/class/kfd/kfd/topology/nodes/1/gpu_id";
     let json = scratch("report.json");
-    prints(&["run", "--report", json.to_str().unwrap(), "--", "sh", "-c", touch]);
-    let report: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&json).unwrap()).unwrap();
+    prints(&[
+        "run",
+        "--report",
+        json.to_str().unwrap(),
+        "--",
+        "sh",
+        "-c",
+        touch,
+    ]);
+    let report: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(&json).unwrap()).unwrap();
     assert!(report["ioctls"].is_object(), "{report}");
     let page = scratch("report.html");
-    prints(&["run", "--report", page.to_str().unwrap(), "--", "sh", "-c", touch]);
+    prints(&[
+        "run",
+        "--report",
+        page.to_str().unwrap(),
+        "--",
+        "sh",
+        "-c",
+        touch,
+    ]);
     assert!(std::fs::read_to_string(&page).unwrap().contains("<table>"));
     // A program that uses no GPU leaves none, and no old one is left behind.
     let output = run(&["run", "--report", json.to_str().unwrap(), "--", "true"]);

@@ -285,21 +285,21 @@ pub(crate) fn alloc(call: &Call<'_>, args: &mut AllocMemoryOfGpu) -> Handled {
         gpu_id: args.gpu_id,
         flags: args.flags,
     };
-    let buffer = |vram| {
+    let buffer = |account| {
         let part = match args.flags & flag::AQL_QUEUE_MEM {
             0 => bytes,
             _ => (bytes / 2).next_multiple_of(PAGE),
         };
         driver
             .buffers()
-            .allocate(&gpu.arena, part, PAGE, vram, made)
+            .allocate(&gpu.arena, part, PAGE, account, made)
             .map(Backing::Buffer)
     };
     check_address(args.va_addr, bytes)?;
     let backing = if args.flags & flag::VRAM != 0 {
-        buffer(Some(&gpu.vram))?
+        buffer(&gpu.vram)?
     } else if args.flags & flag::GTT != 0 {
-        buffer(None)?
+        buffer(driver.gtt())?
     } else if args.flags & flag::USERPTR != 0 {
         let host = args.mmap_offset - args.mmap_offset % PAGE;
         if host == 0 {

@@ -1,5 +1,5 @@
 //! Buffers: storage that the driver allocated or imported, whoever names it (KFD handles of several contexts,
-//! GEM handles, dmabufs), and the account of device memory.
+//! GEM handles, dmabufs), and the accounts of memory.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::c_void;
@@ -19,17 +19,17 @@ const FOREIGN: u64 = 1 << 62;
 /// Rank of the lock of [`Buffers`]: taken while handles and ranges are locked.
 const REGISTRY: Rank = Rank(25);
 
-/// The device memory of one GPU, in bytes.
+/// How much of some memory is given out, in bytes: of a GPU's own, or of the system's for GPUs.
 #[derive(Debug)]
-pub(crate) struct Vram {
+pub(crate) struct Account {
     total: u64,
     used: AtomicU64,
 }
 
-impl Vram {
-    pub(crate) fn new(total: u64) -> Arc<Vram> {
+impl Account {
+    pub(crate) fn new(total: u64) -> Arc<Account> {
         let used = AtomicU64::new(0);
-        Arc::new(Vram { total, used })
+        Arc::new(Account { total, used })
     }
 
     /// Bytes that are free.
@@ -47,21 +47,21 @@ impl Vram {
                 used.checked_add(bytes).filter(|&used| used <= self.total)
             })
             .map_err(|_| Errno::NOMEM)?;
-        let vram = self.clone();
-        Ok(Charge { vram, bytes })
+        let account = self.clone();
+        Ok(Charge { account, bytes })
     }
 }
 
-/// Bytes of device memory that a buffer holds.
+/// Bytes of memory that a buffer holds.
 #[derive(Debug)]
 struct Charge {
-    vram: Arc<Vram>,
+    account: Arc<Account>,
     bytes: u64,
 }
 
 impl Drop for Charge {
     fn drop(&mut self) {
-        self.vram.used.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.account.used.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
@@ -132,20 +132,20 @@ impl Buffers {
         }
     }
 
-    /// A new buffer of zeros in `arena`; `vram` is charged for it, if given.
+    /// A new buffer of zeros in `arena`; `account` is charged for it.
     ///
     /// # Errors
-    /// `ENOMEM` if the device memory is full or the host refuses.
+    /// `ENOMEM` if there is no more or the host refuses.
     pub(crate) fn allocate(
         &self,
         arena: &Arc<Arena>,
         bytes: u64,
         align: u64,
-        vram: Option<&Arc<Vram>>,
+        account: &Arc<Account>,
         made: Made,
     ) -> Result<Arc<Buffer>, Errno> {
         let bytes = bytes.checked_next_multiple_of(PAGE).ok_or(Errno::NOMEM)?;
-        let charge = vram.map(|vram| vram.charge(bytes)).transpose()?;
+        let charge = Some(account.charge(bytes)?);
         let storage = arena.allocate(bytes, align).map_err(|_| Errno::NOMEM)?;
         self.register(storage, made, charge)
     }
@@ -306,14 +306,12 @@ mod tests {
     #[test]
     fn device_memory_is_charged_until_the_buffer_goes() {
         let (arena, buffers) = (Arena::new("test").unwrap(), Buffers::new());
-        let vram = Vram::new(3 * PAGE);
-        let one = buffers
-            .allocate(&arena, PAGE + 1, 1, Some(&vram), MADE)
-            .unwrap();
+        let vram = Account::new(3 * PAGE);
+        let one = buffers.allocate(&arena, PAGE + 1, 1, &vram, MADE).unwrap();
         assert_eq!((one.bytes(), vram.available()), (2 * PAGE, PAGE));
-        let full = buffers.allocate(&arena, 2 * PAGE, 1, Some(&vram), MADE);
+        let full = buffers.allocate(&arena, 2 * PAGE, 1, &vram, MADE);
         assert_eq!(full.unwrap_err(), Errno::NOMEM);
-        let huge = buffers.allocate(&arena, u64::MAX, 1, Some(&vram), MADE);
+        let huge = buffers.allocate(&arena, u64::MAX, 1, &vram, MADE);
         assert_eq!(huge.unwrap_err(), Errno::NOMEM);
         drop(one);
         assert_eq!(vram.available(), 3 * PAGE);
@@ -322,7 +320,9 @@ mod tests {
     #[test]
     fn importing_what_is_there_gives_the_same_buffer() {
         let (arena, buffers) = (Arena::new("test").unwrap(), Buffers::new());
-        let one = buffers.allocate(&arena, 1, 1, None, MADE).unwrap();
+        let one = buffers
+            .allocate(&arena, 1, 1, &Account::new(1 << 40), MADE)
+            .unwrap();
         let fd = one.storage.share().unwrap();
         assert!(Arc::ptr_eq(
             &buffers.of_descriptor(fd.as_fd()).unwrap(),
@@ -339,7 +339,9 @@ mod tests {
     fn the_registry_forgets_what_is_gone() {
         let (arena, buffers) = (Arena::new("test").unwrap(), Buffers::new());
         for _ in 0..1000 {
-            buffers.allocate(&arena, 1, 1, None, MADE).unwrap();
+            buffers
+                .allocate(&arena, 1, 1, &Account::new(1 << 40), MADE)
+                .unwrap();
         }
         assert!(buffers.state.lock().by_place.len() < 50);
     }
@@ -348,7 +350,9 @@ mod tests {
     fn foreign_offsets_map_the_storage_and_nothing_beside_it() {
         let (home, other) = (Arena::new("home").unwrap(), Arena::new("other").unwrap());
         let buffers = Buffers::new();
-        let one = buffers.allocate(&home, 2 * PAGE, 1, None, MADE).unwrap();
+        let one = buffers
+            .allocate(&home, 2 * PAGE, 1, &Account::new(1 << 40), MADE)
+            .unwrap();
         assert_eq!(
             buffers.mmap_offset(&one, &home),
             one.storage.file().unwrap().1

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, OnceLock};
 
 use rocjitsu_gpu::dispatch::{Device, Limits};
-use rocjitsu_gpu::memory::{Arena, Memory, PAGE, Storage};
+use rocjitsu_gpu::memory::{Memory, PAGE, Storage};
 use rustix::io::Errno;
 
 use crate::alloc::Allocations;

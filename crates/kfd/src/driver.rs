@@ -12,7 +12,7 @@ use rocjitsu_lanes::Backend;
 use rustix::io::Errno;
 
 use crate::abi::Request;
-use crate::buffer::{Buffers, Mmap, Vram};
+use crate::buffer::{Account, Buffers, Mmap};
 use crate::context::Context;
 use crate::descriptors::{Descriptors, Object};
 use crate::drm::{DrmCall, RenderFile};
@@ -52,7 +52,7 @@ pub(crate) struct Gpu {
     /// The file that its render nodes are views of: the memory that is allocated for it.
     pub(crate) arena: Arc<Arena>,
     /// The account of its device memory.
-    pub(crate) vram: Arc<Vram>,
+    pub(crate) vram: Arc<Account>,
 }
 
 /// The simulated driver. One per process; every method may be called from any thread.
@@ -64,6 +64,8 @@ pub struct Driver {
     /// The file that open `/dev/kfd`s are views of.
     kfd: Arc<Arena>,
     backend: Backend,
+    /// The account of the system's memory that GPUs may have.
+    gtt: Arc<Account>,
     descriptors: Descriptors,
     buffers: Buffers,
     /// Every open `/dev/kfd` that may still live.
@@ -99,16 +101,20 @@ impl Driver {
                     target: gpu.target.clone(),
                 })?,
                 arena: Arena::new("rocjitsu-gpu").map_err(host("memory file of a GPU"))?,
-                vram: Vram::new(gpu.vram_bytes),
+                vram: Account::new(gpu.vram_bytes),
             });
         }
         let io = |what| move |error: Errno| host(what)(error.into());
+        // `amdgpu_amdkfd_gpuvm.c`: all but a sixteenth.
+        let system = machine.cpu.memory_bytes;
+        let gtt = Account::new(system - system / 16);
         Ok(Driver {
             machine,
             tree,
             gpus,
             kfd: Arena::new("rocjitsu-kfd").map_err(host("doorbell file"))?,
             backend,
+            gtt,
             descriptors: Descriptors::new(),
             buffers: Buffers::new(),
             contexts: Mutex::default(),
@@ -440,6 +446,16 @@ impl Driver {
 
     pub(crate) fn recorder(&self) -> &Arc<Recorder> {
         &self.recorder
+    }
+
+    #[cfg(test)]
+    pub(crate) fn descriptors(&self) -> &Descriptors {
+        &self.descriptors
+    }
+
+    /// The account of the system's memory that GPUs may have.
+    pub(crate) fn gtt(&self) -> &Arc<Account> {
+        &self.gtt
     }
 
     pub(crate) fn buffers(&self) -> &Buffers {

@@ -91,10 +91,14 @@ fn parse(line: &[u8]) -> Option<Area> {
 
 /// Whether the areas cover `[start, end)` without a gap.
 pub(crate) fn covers(areas: &[Area], start: u64, end: u64) -> bool {
-    let reached = areas.iter().try_fold(start, |at, area| {
-        (area.start <= at).then_some(area.end.max(at))
-    });
-    reached.is_some_and(|at| at >= end)
+    let mut at = start;
+    for area in areas {
+        if at >= end || area.start > at {
+            break;
+        }
+        at = at.max(area.end);
+    }
+    at >= end
 }
 
 #[cfg(test)]

@@ -18,6 +18,8 @@ mod queue;
 mod report;
 mod svm;
 pub mod table;
+#[cfg(test)]
+mod tests;
 pub mod topology;
 mod user;
 

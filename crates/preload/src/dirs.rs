@@ -50,8 +50,7 @@ pub fn open(fd: c_int, entries: Vec<Entry>) -> *mut DIR {
 
 /// Whether the pointer is a stream of ours.
 pub fn is_ours(stream: *mut DIR) -> bool {
-    OPEN.load(Ordering::Acquire) != 0
-        && STREAMS.with(|streams| streams.contains(&stream.addr()))
+    OPEN.load(Ordering::Acquire) != 0 && STREAMS.with(|streams| streams.contains(&stream.addr()))
 }
 
 /// The stream behind a pointer that [`is_ours`].

@@ -13,7 +13,10 @@
 pub mod dirs;
 pub mod fds;
 pub mod guard;
-#[cfg_attr(test, allow(dead_code, reason = "unit tests keep the C library's own functions"))]
+#[cfg_attr(
+    test,
+    allow(dead_code, reason = "unit tests keep the C library's own functions")
+)]
 mod hooks;
 pub mod lock;
 pub mod machine;

@@ -68,7 +68,10 @@ const WITH_ADDITIONS: [&[u8]; 5] = [
 
 /// Whether the trees put entries into this real directory.
 pub fn has_additions(path: &[u8]) -> bool {
-    let end = path.iter().rposition(|byte| *byte != b'/').map_or(0, |at| at + 1);
+    let end = path
+        .iter()
+        .rposition(|byte| *byte != b'/')
+        .map_or(0, |at| at + 1);
     WITH_ADDITIONS.contains(&&path[..end])
 }
 
@@ -102,9 +105,15 @@ pub unsafe fn may_match(pattern: *const c_char) -> bool {
     }
     // SAFETY: the caller's promise.
     let bytes = unsafe { CStr::from_ptr(pattern) }.to_bytes();
-    let end = bytes.iter().position(|byte| b"*?[{\\".contains(byte)).unwrap_or(bytes.len());
+    let end = bytes
+        .iter()
+        .position(|byte| b"*?[{\\".contains(byte))
+        .unwrap_or(bytes.len());
     let plain = &bytes[..end];
-    plain.len() > 1 && PREFIXES.iter().any(|prefix| prefix.starts_with(plain) || plain.starts_with(prefix))
+    plain.len() > 1
+        && PREFIXES
+            .iter()
+            .any(|prefix| prefix.starts_with(plain) || plain.starts_with(prefix))
 }
 
 #[cfg(test)]

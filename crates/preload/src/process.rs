@@ -44,7 +44,10 @@ extern "C" fn loaded() {
 }
 
 #[cfg_attr(not(test), used, unsafe(link_section = ".init_array"))]
-#[cfg_attr(test, allow(dead_code, reason = "hooks and constructor are off in unit tests"))]
+#[cfg_attr(
+    test,
+    allow(dead_code, reason = "hooks and constructor are off in unit tests")
+)]
 static LOADED: extern "C" fn() = loaded;
 
 /// Whether the tables in memory are about this process; false in a child of `vfork`.
@@ -112,7 +115,9 @@ pub fn is_made() -> bool {
 
 /// Lets the driver answer, making it if there is none. `None`: the call is the driver's own, or there is no driver,
 /// or the driver says that the thing is not its own.
-pub fn ask<R>(question: impl FnOnce(&'static Driver) -> Option<Result<R, Errno>>) -> Option<Result<R, Errno>> {
+pub fn ask<R>(
+    question: impl FnOnce(&'static Driver) -> Option<Result<R, Errno>>,
+) -> Option<Result<R, Errno>> {
     let _inside = Inside::enter()?;
     let _errno = KeepErrno::new();
     let driver = made()?;
@@ -197,7 +202,10 @@ pub fn write_report() {
             Err(error) => return eprintln!("rocjitsu: the report cannot be written: {error}"),
         };
         if let Err(error) = std::fs::write(&path, text + "\n") {
-            eprintln!("rocjitsu: cannot write the report {}: {error}", path.display());
+            eprintln!(
+                "rocjitsu: cannot write the report {}: {error}",
+                path.display()
+            );
         }
     });
 }

@@ -44,7 +44,11 @@ impl Slot {
             // SAFETY: the name is a C string; dlsym has no other requirement.
             let found = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
             LOOKING_UP.set(false);
-            address = if found.is_null() { Self::absent() } else { found };
+            address = if found.is_null() {
+                Self::absent()
+            } else {
+                found
+            };
             self.address.store(address, Ordering::Release);
         }
         (address != Self::absent()).then_some(address)
@@ -226,7 +230,8 @@ pub type Statx = libc::statx;
 /// scandir's filter.
 pub type Filter = Option<unsafe extern "C" fn(*const dirent64) -> c_int>;
 /// scandir's comparison.
-pub type Compare = Option<unsafe extern "C" fn(*mut *const dirent64, *mut *const dirent64) -> c_int>;
+pub type Compare =
+    Option<unsafe extern "C" fn(*mut *const dirent64, *mut *const dirent64) -> c_int>;
 /// glob's handler of errors.
 pub type Failed = Option<unsafe extern "C" fn(*const c_char, c_int) -> c_int>;
 

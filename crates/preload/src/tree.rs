@@ -116,8 +116,15 @@ pub fn to_statx(stat: &Stat) -> Statx {
 pub fn access(driver: &Driver, path: &Path, mode: c_int, follow: bool) -> Answer<c_int> {
     Some(find(driver, path, follow)?.and_then(|(_, found)| {
         let has = found.stat().mode;
-        let wants = [(libc::R_OK, 0o444), (libc::W_OK, 0o222), (libc::X_OK, 0o111)];
-        if wants.iter().any(|(want, bits)| mode & want != 0 && has & bits == 0) {
+        let wants = [
+            (libc::R_OK, 0o444),
+            (libc::W_OK, 0o222),
+            (libc::X_OK, 0o111),
+        ];
+        if wants
+            .iter()
+            .any(|(want, bits)| mode & want != 0 && has & bits == 0)
+        {
             Err(Errno::ACCESS)
         } else {
             Ok(0)
@@ -147,14 +154,23 @@ pub fn entries(driver: &Driver, path: &Path) -> Answer<Vec<Entry>> {
 }
 
 /// What a program sees in a real directory that has these `real` entries; `None` if the trees do not touch it.
-pub fn merged(driver: &Driver, path: &Path, real: impl FnOnce() -> Vec<Entry>) -> Option<Vec<Entry>> {
+pub fn merged(
+    driver: &Driver,
+    path: &Path,
+    real: impl FnOnce() -> Vec<Entry>,
+) -> Option<Vec<Entry>> {
     let tree = driver.tree();
     let more = tree.merged(path);
     if more.is_empty() {
         return None;
     }
     let mut all = real();
-    all.retain(|entry| !entry.name.to_str().is_some_and(|name| tree.hides(path, name)));
+    all.retain(|entry| {
+        !entry
+            .name
+            .to_str()
+            .is_some_and(|name| tree.hides(path, name))
+    });
     all.extend(more.into_iter().map(to_entry));
     Some(all)
 }

@@ -17,7 +17,15 @@ fn compile(name: &str) -> PathBuf {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c");
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let done = Command::new("cc")
-        .args(["-std=gnu11", "-O1", "-Wall", "-Werror", "-D_FORTIFY_SOURCE=2", "-pthread", "-o"])
+        .args([
+            "-std=gnu11",
+            "-O1",
+            "-Wall",
+            "-Werror",
+            "-D_FORTIFY_SOURCE=2",
+            "-pthread",
+            "-o",
+        ])
         .arg(&program)
         .arg(sources.join(name).with_extension("c"))
         .status()
@@ -90,7 +98,11 @@ checks! {
 
 #[test]
 fn constructors_may_open() {
-    succeeds(with_library(processes()).arg("constructors_may_open").env("OPEN_EARLY", "1"));
+    succeeds(
+        with_library(processes())
+            .arg("constructors_may_open")
+            .env("OPEN_EARLY", "1"),
+    );
 }
 
 #[test]
@@ -106,7 +118,12 @@ fn only_the_c_library_and_libgcc_are_needed() {
 
 #[test]
 fn ordinary_programs_behave_as_ever() {
-    for command in ["ls / | wc -l", "cat /etc/passwd | sort", "find /usr/include -name 'std*' | sort", "echo $$ > /dev/null"] {
+    for command in [
+        "ls / | wc -l",
+        "cat /etc/passwd | sort",
+        "find /usr/include -name 'std*' | sort",
+        "echo $$ > /dev/null",
+    ] {
         let plain = succeeds(Command::new("sh").args(["-c", command]));
         let loaded = succeeds(with_library("sh").args(["-c", command]));
         assert_eq!(plain.stdout, loaded.stdout, "{command}");
@@ -118,13 +135,25 @@ fn ordinary_programs_behave_as_ever() {
 fn coreutils_see_the_trees() {
     let run = |command: &str| {
         let output = succeeds(with_library("sh").args(["-c", command]));
-        assert!(output.stderr.is_empty(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
+        assert!(
+            output.stderr.is_empty(),
+            "{command}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         String::from_utf8(output.stdout).unwrap()
     };
     assert_eq!(run("ls /sys/class/kfd/kfd/topology/nodes"), "0\n1\n");
     assert!(run("ls -l /dev/kfd /dev/dri/renderD128").contains("226, 128"));
-    assert!(run("find /sys/class/kfd/kfd/topology/nodes -name gpu_id").lines().count() == 2);
-    assert!(run("cd / && grep -r simd_count /sys/devices/virtual/kfd/kfd/topology/nodes/1").contains("simd_count"));
+    assert!(
+        run("find /sys/class/kfd/kfd/topology/nodes -name gpu_id")
+            .lines()
+            .count()
+            == 2
+    );
+    assert!(
+        run("cd / && grep -r simd_count /sys/devices/virtual/kfd/kfd/topology/nodes/1")
+            .contains("simd_count")
+    );
     assert!(run("test -c /dev/kfd && test -r /dev/kfd && echo yes") == "yes\n");
     assert!(run("readlink -f /sys/class/drm/renderD128").starts_with("/sys/devices/pci"));
     assert!(run("cp /sys/module/amdgpu/initstate /dev/stdout").contains("live"));
@@ -145,10 +174,17 @@ fn a_wrong_configuration_is_said_once_and_the_program_sees_no_gpu() {
 
 #[test]
 fn the_report_is_written_at_every_kind_of_exit() {
-    for name in ["duplicates_are_the_same_device", "a_forked_child_opens_anew"] {
+    for name in [
+        "duplicates_are_the_same_device",
+        "a_forked_child_opens_anew",
+    ] {
         let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.json"));
         let _ = std::fs::remove_file(&path);
-        succeeds(with_library(processes()).arg(name).env("ROCJITSU_REPORT", &path));
+        succeeds(
+            with_library(processes())
+                .arg(name)
+                .env("ROCJITSU_REPORT", &path),
+        );
         let text = std::fs::read_to_string(&path).unwrap();
         let report: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert!(report["ioctls"].is_object(), "{text}");

@@ -138,7 +138,16 @@ fn storm(seed: u64, targets: &[Target], rounds: u64) -> [u64; 4] {
         let data = rig.room(1 << 16, "data");
         let signal = rig.signal(0, 3);
         let kernel = rig.kernel(&STORE_IDS, [0, 2 << 1, 0], 8);
-        let places = [data, data, signal, signal + 8, data + 4096, ring, kernel, queue];
+        let places = [
+            data,
+            data,
+            signal,
+            signal + 8,
+            data + 4096,
+            ring,
+            kernel,
+            queue,
+        ];
         let rounds_done = AtomicU64::new(0);
         std::thread::scope(|scope| {
             // A kernel of random bytes may never end: somebody stops it after a while, as a driver would.
@@ -177,7 +186,8 @@ fn storm(seed: u64, targets: &[Target], rounds: u64) -> [u64; 4] {
                 };
                 rig.set_long(queue + 128, first);
                 // Packets in an AQL queue, words in a PM4 queue, bytes in a DMA queue.
-                let bell = first.wrapping_add([60, 1024, 4096][(round % 3) as usize] * random.below(9) / 8);
+                let bell = first
+                    .wrapping_add([60, 1024, 4096][(round % 3) as usize] * random.below(9) / 8);
                 let step: &mut dyn FnMut() -> Step = match round % 3 {
                     0 => {
                         let mut aql = Aql::new(AqlParams {
@@ -230,7 +240,13 @@ fn storm(seed: u64, targets: &[Target], rounds: u64) -> [u64; 4] {
 
 #[test]
 fn random_rings_never_panic() {
-    let targets = [Target::Gfx90a, Target::Gfx942, Target::Gfx1100, Target::Gfx1201, Target::Gfx1250];
+    let targets = [
+        Target::Gfx90a,
+        Target::Gfx942,
+        Target::Gfx1100,
+        Target::Gfx1201,
+        Target::Gfx1250,
+    ];
     let ends = storm(1, &targets, 900);
     // Each way to end has been seen often: the rings were not all refused at their first word.
     assert!(ends.iter().all(|&n| n > 50), "{ends:?}");

@@ -168,11 +168,15 @@ pub(crate) fn create(call: &DrmCall<'_>, args: &mut DrmGemCreate) -> Handled {
         gpu_id: gpu.identity.gpu_id,
         flags: flags | alloc_flags::WRITABLE | alloc_flags::EXECUTABLE,
     };
-    let vram = in_vram.then_some(&gpu.vram);
-    let buffer = call
-        .driver
-        .buffers()
-        .allocate(&gpu.arena, args.bo_size, alignment, vram, made)?;
+    let account = if in_vram {
+        &gpu.vram
+    } else {
+        call.driver.gtt()
+    };
+    let buffer =
+        call.driver
+            .buffers()
+            .allocate(&gpu.arena, args.bo_size, alignment, account, made)?;
     let entry = Entry {
         buffer,
         alignment: args.alignment,

@@ -3,8 +3,6 @@
 //! later access asks here again.
 
 mod attributes;
-#[cfg(test)]
-mod tests;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};

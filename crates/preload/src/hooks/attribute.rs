@@ -11,7 +11,11 @@ use crate::{fds, paths, real, tree};
 /// # Safety
 ///
 /// `path` is null or a C string.
-unsafe fn none_ours(path: *const c_char, follow: bool, none: Result<ssize_t, Errno>) -> Option<Result<ssize_t, Errno>> {
+unsafe fn none_ours(
+    path: *const c_char,
+    follow: bool,
+    none: Result<ssize_t, Errno>,
+) -> Option<Result<ssize_t, Errno>> {
     // SAFETY: the caller's promise.
     let path = unsafe { paths::candidate(libc::AT_FDCWD, path) }?;
     process::ask(|driver| Some(tree::find(driver, &path, follow)?.and(none)))
@@ -46,7 +50,12 @@ macro_rules! attribute_hooks {
 attribute_hooks! { getxattr, listxattr, true; lgetxattr, llistxattr, false; }
 
 #[cfg_attr(not(test), unsafe(no_mangle))]
-unsafe extern "C" fn fgetxattr(fd: c_int, name: *const c_char, out: *mut c_void, size: size_t) -> ssize_t {
+unsafe extern "C" fn fgetxattr(
+    fd: c_int,
+    name: *const c_char,
+    out: *mut c_void,
+    size: size_t,
+) -> ssize_t {
     if fds::kind(fd).is_some() {
         return finish(Err(Errno::NODATA), -1);
     }

@@ -61,7 +61,11 @@ fn is_gpu_request(request: u32) -> bool {
     matches!((request >> 8) as u8, b'K' | b'd' | b'b')
 }
 
-unsafe fn ioctl_ours(fd: c_int, request: u32, argument: *mut c_void) -> Option<Result<c_int, Errno>> {
+unsafe fn ioctl_ours(
+    fd: c_int,
+    request: u32,
+    argument: *mut c_void,
+) -> Option<Result<c_int, Errno>> {
     match fds::kind(fd) {
         Some(Kind::Inherited) => return Some(Err(Errno::BADF)),
         Some(Kind::File | Kind::Directory) => return Some(Err(Errno::NOTTY)),

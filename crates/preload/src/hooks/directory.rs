@@ -62,12 +62,12 @@ fn real_entries(fd: c_int) -> Vec<Entry> {
     let mut entries = Vec::new();
     // SAFETY: the stream is used here only; an entry is read before the next one replaces it.
     unsafe {
-        let copy = real::fcntl(
-            fd,
-            libc::F_DUPFD_CLOEXEC,
-            std::ptr::null_mut(),
-        );
-        let stream = if copy < 0 { std::ptr::null_mut() } else { real::fdopendir(copy) };
+        let copy = real::fcntl(fd, libc::F_DUPFD_CLOEXEC, std::ptr::null_mut());
+        let stream = if copy < 0 {
+            std::ptr::null_mut()
+        } else {
+            real::fdopendir(copy)
+        };
         if !stream.is_null() {
             loop {
                 let entry = real::readdir64(stream);
@@ -199,7 +199,8 @@ unsafe fn scandir_ours(
             }
         }
         descriptor::close_ours(dirs::close(stream));
-        let out = libc::calloc(found.len().max(1), size_of::<*mut dirent64>()).cast::<*mut dirent64>();
+        let out =
+            libc::calloc(found.len().max(1), size_of::<*mut dirent64>()).cast::<*mut dirent64>();
         if out.is_null() || found.iter().any(|entry| entry.is_null()) {
             found.iter().for_each(|entry| libc::free(entry.cast()));
             libc::free(out.cast());
@@ -211,7 +212,12 @@ unsafe fn scandir_ours(
                 unsafe extern "C" fn(*mut *const dirent64, *mut *const dirent64) -> c_int,
                 unsafe extern "C" fn(*const c_void, *const c_void) -> c_int,
             >(compare);
-            libc::qsort(out.cast(), found.len(), size_of::<*mut dirent64>(), Some(compare));
+            libc::qsort(
+                out.cast(),
+                found.len(),
+                size_of::<*mut dirent64>(),
+                Some(compare),
+            );
         }
         list.write(out);
         Some(c_int::try_from(found.len()).map_err(|_| Errno::OVERFLOW))

@@ -20,8 +20,16 @@ fn flags(mode: &[u8]) -> Option<c_int> {
         b'a' => access(libc::O_WRONLY) | libc::O_CREAT | libc::O_APPEND,
         _ => return None,
     };
-    let close = if rest.contains(&b'e') { libc::O_CLOEXEC } else { 0 };
-    let new = if rest.contains(&b'x') { libc::O_EXCL } else { 0 };
+    let close = if rest.contains(&b'e') {
+        libc::O_CLOEXEC
+    } else {
+        0
+    };
+    let new = if rest.contains(&b'x') {
+        libc::O_EXCL
+    } else {
+        0
+    };
     Some(base | close | new)
 }
 
@@ -98,8 +106,14 @@ mod tests {
     fn modes_of_fopen_become_flags_of_open() {
         assert_eq!(flags(b"r"), Some(libc::O_RDONLY));
         assert_eq!(flags(b"rb+e"), Some(libc::O_RDWR | libc::O_CLOEXEC));
-        assert_eq!(flags(b"wx"), Some(libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC | libc::O_EXCL));
-        assert_eq!(flags(b"a"), Some(libc::O_WRONLY | libc::O_CREAT | libc::O_APPEND));
+        assert_eq!(
+            flags(b"wx"),
+            Some(libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC | libc::O_EXCL)
+        );
+        assert_eq!(
+            flags(b"a"),
+            Some(libc::O_WRONLY | libc::O_CREAT | libc::O_APPEND)
+        );
         assert_eq!(flags(b"q"), None);
         assert_eq!(flags(b""), None);
     }

@@ -75,7 +75,12 @@ unsafe extern "C" fn readlink(path: *const c_char, out: *mut c_char, size: size_
 }
 
 #[cfg_attr(not(test), unsafe(no_mangle))]
-unsafe extern "C" fn readlinkat(at: c_int, path: *const c_char, out: *mut c_char, size: size_t) -> ssize_t {
+unsafe extern "C" fn readlinkat(
+    at: c_int,
+    path: *const c_char,
+    out: *mut c_char,
+    size: size_t,
+) -> ssize_t {
     // SAFETY: the program calls as it would call the C library.
     unsafe {
         match link_ours(at, path) {
@@ -87,7 +92,12 @@ unsafe extern "C" fn readlinkat(at: c_int, path: *const c_char, out: *mut c_char
 
 /// The checked form; its last argument is the size of the buffer, which the compiler knew.
 #[cfg_attr(not(test), unsafe(no_mangle))]
-unsafe extern "C" fn __readlink_chk(path: *const c_char, out: *mut c_char, size: size_t, room: size_t) -> ssize_t {
+unsafe extern "C" fn __readlink_chk(
+    path: *const c_char,
+    out: *mut c_char,
+    size: size_t,
+    room: size_t,
+) -> ssize_t {
     // SAFETY: the program calls as it would call the C library.
     unsafe { readlink(path, out, size.min(room)) }
 }
@@ -147,7 +157,11 @@ unsafe extern "C" fn realpath(path: *const c_char, out: *mut c_char) -> *mut c_c
 
 /// The checked form; a buffer shorter than PATH_MAX is the program's mistake, which the C library reports.
 #[cfg_attr(not(test), unsafe(no_mangle))]
-unsafe extern "C" fn __realpath_chk(path: *const c_char, out: *mut c_char, room: size_t) -> *mut c_char {
+unsafe extern "C" fn __realpath_chk(
+    path: *const c_char,
+    out: *mut c_char,
+    room: size_t,
+) -> *mut c_char {
     // SAFETY: the program calls as it would call the C library.
     unsafe {
         if room < libc::PATH_MAX as usize {

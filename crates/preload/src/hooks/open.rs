@@ -16,7 +16,11 @@ use crate::{paths, process, real};
 /// # Safety
 ///
 /// `path` is null or a C string.
-pub unsafe fn open_ours(at: c_int, path: *const c_char, flags: c_int) -> Option<Result<c_int, Errno>> {
+pub unsafe fn open_ours(
+    at: c_int,
+    path: *const c_char,
+    flags: c_int,
+) -> Option<Result<c_int, Errno>> {
     // SAFETY: the caller's promise.
     let path = unsafe { paths::candidate(at, path) }?;
     process::ask(|driver| open_path(driver, &path, flags))
@@ -38,7 +42,9 @@ fn open_path(driver: &Driver, path: &Path, flags: c_int) -> Option<Result<c_int,
             topology::Kind::Link => Err(Errno::LOOP),
             topology::Kind::Dir if writes || flags & libc::O_CREAT != 0 => Err(Errno::ISDIR),
             // A directory's descriptor is an empty file: only the hooks give it meaning.
-            topology::Kind::Dir => memory_file(&[]).and_then(|file| give(file, Kind::Directory, path, flags)),
+            topology::Kind::Dir => {
+                memory_file(&[]).and_then(|file| give(file, Kind::Directory, path, flags))
+            }
             topology::Kind::File if writes => Err(Errno::ACCESS),
             topology::Kind::File => {
                 let text = match found {
@@ -71,7 +77,11 @@ fn memory_file(text: &[u8]) -> Result<OwnedFd, Errno> {
 
 /// Hands a descriptor to the program, close-on-exec as it asked.
 fn give(file: OwnedFd, kind: Kind, path: &Path, flags: c_int) -> Result<c_int, Errno> {
-    let keep = if flags & libc::O_CLOEXEC != 0 { libc::FD_CLOEXEC } else { 0 };
+    let keep = if flags & libc::O_CLOEXEC != 0 {
+        libc::FD_CLOEXEC
+    } else {
+        0
+    };
     let number = file.as_raw_fd();
     // SAFETY: F_SETFD takes an integer.
     unsafe { libc::fcntl(number, libc::F_SETFD, keep) };

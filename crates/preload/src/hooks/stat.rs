@@ -123,7 +123,13 @@ statat_hooks! {
 }
 
 #[cfg_attr(not(test), unsafe(no_mangle))]
-unsafe extern "C" fn statx(at: c_int, path: *const c_char, flags: c_int, mask: c_uint, out: *mut Statx) -> c_int {
+unsafe extern "C" fn statx(
+    at: c_int,
+    path: *const c_char,
+    flags: c_int,
+    mask: c_uint,
+    out: *mut Statx,
+) -> c_int {
     // SAFETY: the program calls as it would call the C library.
     unsafe {
         match stat_ours(at, path, flags) {
@@ -141,7 +147,12 @@ unsafe extern "C" fn statx(at: c_int, path: *const c_char, flags: c_int, mask: c
 /// # Safety
 ///
 /// `path` is null or a C string.
-unsafe fn access_ours(at: c_int, path: *const c_char, mode: c_int, flags: c_int) -> Option<Result<c_int, Errno>> {
+unsafe fn access_ours(
+    at: c_int,
+    path: *const c_char,
+    mode: c_int,
+    flags: c_int,
+) -> Option<Result<c_int, Errno>> {
     // SAFETY: the caller's promise.
     let path = unsafe { paths::candidate(at, path) }?;
     process::ask(|driver| tree::access(driver, &path, mode, flags & libc::AT_SYMLINK_NOFOLLOW == 0))

@@ -82,6 +82,10 @@ mod tests {
     fn a_signal_becomes_128_and_its_number() {
         assert_eq!(code(ExitStatus::from_raw(3 << 8)), 3);
         assert_eq!(code(ExitStatus::from_raw(9)), 137);
-        assert_eq!(code(ExitStatus::from_raw(139)), 139, "segmentation fault with a core dump");
+        assert_eq!(
+            code(ExitStatus::from_raw(139)),
+            139,
+            "segmentation fault with a core dump"
+        );
     }
 }

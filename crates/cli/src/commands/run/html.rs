@@ -18,7 +18,13 @@ fn value(of: &Value) -> String {
         Value::Object(map) => {
             let rows: String = map
                 .iter()
-                .map(|(key, inner)| format!("<tr><th>{}</th><td>{}</td></tr>\n", escape(&words(key)), value(inner)))
+                .map(|(key, inner)| {
+                    format!(
+                        "<tr><th>{}</th><td>{}</td></tr>\n",
+                        escape(&words(key)),
+                        value(inner)
+                    )
+                })
                 .collect();
             format!("<table>\n{rows}</table>")
         }
@@ -33,7 +39,10 @@ fn rows(list: &[Value]) -> String {
     let Some(Value::Object(first)) = list.first() else {
         return list.iter().map(value).collect::<Vec<_>>().join("<br>");
     };
-    let head: String = first.keys().map(|key| format!("<th>{}</th>", escape(&words(key)))).collect();
+    let head: String = first
+        .keys()
+        .map(|key| format!("<th>{}</th>", escape(&words(key))))
+        .collect();
     let body: String = list
         .iter()
         .map(|row| {
@@ -52,7 +61,9 @@ fn words(key: &str) -> String {
 }
 
 fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
 }
 
 #[cfg(test)]
@@ -61,9 +72,13 @@ mod tests {
 
     #[test]
     fn names_of_kernels_cannot_become_markup() {
-        let report = serde_json::json!({"kernels": [{"name": "void f<int>(T&)", "count": 3}], "none": null});
+        let report =
+            serde_json::json!({"kernels": [{"name": "void f<int>(T&)", "count": 3}], "none": null});
         let page = page(&report);
-        assert!(page.contains("<td>void f&lt;int&gt;(T&amp;)</td>"), "{page}");
+        assert!(
+            page.contains("<td>void f&lt;int&gt;(T&amp;)</td>"),
+            "{page}"
+        );
         assert!(page.contains("<th>count</th>") && page.contains("<td>3</td>"));
     }
 }

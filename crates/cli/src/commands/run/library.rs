@@ -18,7 +18,10 @@ pub fn find() -> Result<PathBuf> {
     if let Some(path) = std::env::var_os("ROCJITSU_PRELOAD").filter(|path| !path.is_empty()) {
         let path = std::path::absolute(PathBuf::from(path))?;
         if !path.is_file() {
-            bail!("ROCJITSU_PRELOAD names {}, which is no file", path.display());
+            bail!(
+                "ROCJITSU_PRELOAD names {}, which is no file",
+                path.display()
+            );
         }
         return Ok(path);
     }
@@ -28,7 +31,11 @@ pub fn find() -> Result<PathBuf> {
         Some(place) => Ok(place.clone()),
         None => bail!(
             "{NAME} is not there. `cargo build --release -p rocjitsu-preload` builds it. Looked for: {}",
-            places.iter().map(|place| place.display().to_string()).collect::<Vec<_>>().join(", ")
+            places
+                .iter()
+                .map(|place| place.display().to_string())
+                .collect::<Vec<_>>()
+                .join(", ")
         ),
     }
 }
@@ -63,7 +70,10 @@ mod tests {
         let library = Path::new("/a/b.so");
         assert_eq!(preload(library, None), "/a/b.so");
         assert_eq!(preload(library, Some("".into())), "/a/b.so");
-        assert_eq!(preload(library, Some("x.so y.so".into())), "/a/b.so:x.so y.so");
+        assert_eq!(
+            preload(library, Some("x.so y.so".into())),
+            "/a/b.so:x.so y.so"
+        );
     }
 
     #[test]
@@ -71,7 +81,8 @@ mod tests {
         let names: Vec<_> = places(Path::new("/opt/rocjitsu/bin/rocjitsu"));
         assert_eq!(
             names,
-            ["bin", "bin/deps", "lib"].map(|folder| Path::new("/opt/rocjitsu").join(folder).join(NAME))
+            ["bin", "bin/deps", "lib"]
+                .map(|folder| Path::new("/opt/rocjitsu").join(folder).join(NAME))
         );
     }
 }

@@ -22,7 +22,12 @@ pub struct Args {
     #[command(flatten)]
     options: Options,
     /// The program, searched for as a shell does, and its arguments
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "PROGRAM"
+    )]
     program: Vec<OsString>,
 }
 
@@ -98,12 +103,20 @@ pub fn run(args: &Args, _: &mut Output) -> Result<Status> {
     let mut command = Command::new(&file);
     std::os::unix::process::CommandExt::arg0(&mut command, name);
     command.args(arguments);
-    command.env("LD_PRELOAD", library::preload(&library, std::env::var_os("LD_PRELOAD")));
+    command.env(
+        "LD_PRELOAD",
+        library::preload(&library, std::env::var_os("LD_PRELOAD")),
+    );
     let report = set_environment(options, &mut command)?;
     if options.verbose > 0 {
-        warn(&format_args!("running {} with {}", file.display(), library.display()));
+        warn(&format_args!(
+            "running {} with {}",
+            file.display(),
+            library.display()
+        ));
     }
-    let status = child::run(&mut command).with_context(|| format!("cannot run {}", file.display()))?;
+    let status =
+        child::run(&mut command).with_context(|| format!("cannot run {}", file.display()))?;
     if let Some(report) = report {
         report.finish()?;
     }
@@ -151,7 +164,10 @@ struct Report {
 impl Report {
     fn new(path: &Path) -> Result<Self> {
         let path = absolute(path)?;
-        let json = if path.extension().is_some_and(|end| end == "html" || end == "htm") {
+        let json = if path
+            .extension()
+            .is_some_and(|end| end == "html" || end == "htm")
+        {
             path.with_extension("json")
         } else {
             path.clone()

@@ -47,7 +47,9 @@ fn find_in(name: &OsStr, search: &OsStr) -> Result<PathBuf, Missing> {
     } else if name.is_empty() {
         Vec::new()
     } else {
-        std::env::split_paths(search).map(|folder| folder.join(name)).collect()
+        std::env::split_paths(search)
+            .map(|folder| folder.join(name))
+            .collect()
     };
     let mut reason = Missing::NotFound(name.to_owned());
     for path in paths {
@@ -116,14 +118,21 @@ pub fn check(path: &Path) -> Result<()> {
 
 /// Whether running the file changes the user or group.
 fn gains_rights(data: &std::fs::Metadata) -> bool {
-    let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    let (user, group) = (
+        rustix::process::geteuid().as_raw(),
+        rustix::process::getegid().as_raw(),
+    );
     let set_user = data.mode() & libc::S_ISUID != 0 && data.uid() != user;
     let set_group = data.mode() & libc::S_ISGID != 0 && data.gid() != group;
     set_user || set_group
 }
 
 /// `e_machine` of programs for this machine.
-const MACHINE: u16 = if cfg!(target_arch = "aarch64") { 183 } else { 62 };
+const MACHINE: u16 = if cfg!(target_arch = "aarch64") {
+    183
+} else {
+    62
+};
 const PT_INTERP: u32 = 3;
 
 fn form(file: &mut (impl Read + Seek)) -> io::Result<Form> {
@@ -131,7 +140,12 @@ fn form(file: &mut (impl Read + Seek)) -> io::Result<Form> {
     file.take(256).read_to_end(&mut head)?;
     if let Some(line) = head.strip_prefix(b"#!") {
         let line = line.split(|byte| *byte == b'\n').next().unwrap_or_default();
-        let name: Vec<u8> = line.trim_ascii().iter().copied().take_while(|byte| !byte.is_ascii_whitespace()).collect();
+        let name: Vec<u8> = line
+            .trim_ascii()
+            .iter()
+            .copied()
+            .take_while(|byte| !byte.is_ascii_whitespace())
+            .collect();
         return Ok(Form::Script(PathBuf::from(OsString::from_vec(name))));
     }
     if !head.starts_with(b"\x7fELF") || head.len() < 64 {
@@ -146,7 +160,8 @@ fn form(file: &mut (impl Read + Seek)) -> io::Result<Form> {
     let (size, count) = (u16_at(54), u16_at(56));
     let mut table = Vec::new();
     file.seek(SeekFrom::Start(offset))?;
-    file.take(u64::from(size) * u64::from(count)).read_to_end(&mut table)?;
+    file.take(u64::from(size) * u64::from(count))
+        .read_to_end(&mut table)?;
     let dynamic = size >= 4
         && table
             .chunks_exact(size.into())
@@ -167,8 +182,15 @@ mod tests {
         assert_eq!(find("no-such-program").unwrap_err().status(), 127);
         assert_eq!(find("/nowhere/x").unwrap_err().status(), 127);
         assert_eq!(find("").unwrap_err().status(), 127);
-        assert_eq!(find("passwd").unwrap_err().status(), 126, "a file without the right to execute");
-        assert_eq!(find("/etc").unwrap_err().to_string(), "/etc: is a directory");
+        assert_eq!(
+            find("passwd").unwrap_err().status(),
+            126,
+            "a file without the right to execute"
+        );
+        assert_eq!(
+            find("/etc").unwrap_err().to_string(),
+            "/etc: is a directory"
+        );
     }
 
     #[test]
@@ -197,7 +219,10 @@ mod tests {
     #[test]
     fn a_script_names_its_interpreter() {
         let script = |text: &str| form(&mut Cursor::new(text.as_bytes())).unwrap();
-        assert_eq!(script("#! /bin/sh -e\necho"), Form::Script("/bin/sh".into()));
+        assert_eq!(
+            script("#! /bin/sh -e\necho"),
+            Form::Script("/bin/sh".into())
+        );
         assert_eq!(script(""), Form::Unknown);
     }
 }

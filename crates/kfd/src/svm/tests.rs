@@ -1,1 +1,0 @@
-//! Tests of the program's memory on GPUs.
