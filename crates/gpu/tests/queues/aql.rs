@@ -352,7 +352,7 @@ fn scratch_is_asked_for_in_waves_of_32_which_need_half() {
 
 /// A queue of version 2 whose runtime may take scratch back, and a dispatch of one workgroup that needs 112 bytes of it.
 fn reclaimable() -> (Queue, [u32; 16], u64) {
-    let mut q = Queue::new(Target::Gfx942);
+    let q = Queue::new(Target::Gfx942);
     let object = q.rig.corpus("hip_private_sort");
     let input = q.rig.room(200 * 96, "in");
     let out = q.rig.room(200 * 96, "out");
