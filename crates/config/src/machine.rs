@@ -275,6 +275,9 @@ fn divide(card: &Gpu, mode: PartitionMode) -> Result<Vec<Gpu>, MachineError> {
             }
         }
         part.identity.location_id = card.identity.location_id | index;
+        if card.identity.unique_id != 0 {
+            part.identity.unique_id = card.identity.unique_id.wrapping_add(u64::from(index) << 40);
+        }
         part
     };
     Ok((0..parts).map(part).collect())

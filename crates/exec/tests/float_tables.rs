@@ -890,3 +890,201 @@ fn scaled_conversions_to_narrow_formats() {
         }
     }
 }
+
+/// CDNA5 manual, "V_CVT_SR_PK_BF16_F32": the low half of the random number is added below the first result, the high
+/// half below the second.
+#[test]
+fn packed_stochastic_rounding_to_bf16_adds_halves_of_the_random_number() {
+    let numbers = [
+        0x3f80_0000u32,
+        0x3f80_8000,
+        0xc049_0fdb,
+        0x7f00_ffff,
+        0x0000_8001,
+    ];
+    let randoms = [0u32, 0x7fff_8000, 0x8000_7fff, 0xf025_f024, 0xffff_ffff];
+    let mut inputs: Vec<Inputs> = Vec::new();
+    for a in numbers {
+        for b in numbers {
+            inputs.extend(randoms.map(|r| [vec![a], vec![b], vec![r], vec![]]));
+        }
+    }
+    let code = encode(Target::Gfx1250, "v_cvt_sr_pk_bf16_f32", 0);
+    for backend in Backend::supported() {
+        let got = run(Target::Gfx1250, backend, KEEP, code, 0, &inputs, 1);
+        for ([a, b, r, _], (words, _)) in inputs.iter().zip(got) {
+            let (a, b, r) = (a[0], b[0], r[0]);
+            let wanted = (a + (r & 0xffff)) >> 16 | (b + (r >> 16)) & 0xffff_0000;
+            assert_eq!(words[0], wanted, "{backend} {a:x} {b:x} {r:x}");
+        }
+    }
+}
+
+/// Value of bits of f16 or bf16 that are a finite number.
+fn half_value(bits: u32, bf16: bool) -> f64 {
+    if bf16 {
+        return f64::from(f32::from_bits(bits << 16));
+    }
+    let (e, m) = (bits >> 10 & 31, f64::from(bits & 0x3ff));
+    let size = if e == 0 {
+        m * p(-24)
+    } else {
+        (1.0 + m / 1024.0) * p(e as i32 - 15)
+    };
+    if bits >> 15 != 0 { -size } else { size }
+}
+
+/// gfx950: all codes to f16 and bf16, with scales that keep the results normal and exact.
+#[test]
+fn scaled_conversions_from_narrow_formats_to_halves() {
+    for backend in Backend::supported() {
+        for (wide, bf16) in [("f16", false), ("bf16", true)] {
+            for format in FORMATS {
+                let (name, count) = match format.bits() {
+                    6 => (format!("v_cvt_scalef32_pk32_{wide}_{}", format.name), 32),
+                    _ => (format!("v_cvt_scalef32_pk_{wide}_{}", format.name), 2),
+                };
+                let codes: Vec<u32> = (0..1 << format.bits())
+                    .filter(|&c| format.value(c).is_some())
+                    .collect();
+                let mut inputs: Vec<Inputs> = Vec::new();
+                let mut wanted = Vec::new();
+                // The exponents of bf8 leave f16 no room.
+                let scales = if format.name == "bf8" && !bf16 {
+                    [0, 0, 0]
+                } else {
+                    [0, -2, 3]
+                };
+                for e in scales {
+                    for some in codes.chunks(count) {
+                        let mut some = some.to_vec();
+                        some.resize(count, 0);
+                        inputs.push([
+                            packed(&some, format.bits()),
+                            vec![f(1.75 * p(e))],
+                            vec![],
+                            vec![],
+                        ]);
+                        wanted.push(
+                            some.iter()
+                                .map(|&c| format.value(c).unwrap() * p(e))
+                                .collect::<Vec<_>>(),
+                        );
+                    }
+                }
+                let code = encode(Target::Gfx950, &name, 0);
+                let got = run(
+                    Target::Gfx950,
+                    backend,
+                    KEEP,
+                    code,
+                    0,
+                    &inputs,
+                    count as u32 / 2,
+                );
+                for ((of, wanted), (words, _)) in inputs.iter().zip(&wanted).zip(got) {
+                    for (i, &x) in wanted.iter().enumerate() {
+                        let half = words[i / 2] >> (16 * (i % 2)) & 0xffff;
+                        let value = half_value(half, bf16);
+                        assert_eq!(
+                            value.to_bits(),
+                            x.to_bits(),
+                            "{backend} {name} {of:x?} value {i}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// gfx950: f16 and bf16 divided by the scale, to the nearest code.
+#[test]
+fn scaled_conversions_from_halves() {
+    for backend in Backend::supported() {
+        for (wide, bf16) in [("f16", false), ("bf16", true)] {
+            for format in FORMATS {
+                let (name, count) = match format.bits() {
+                    6 => (format!("v_cvt_scalef32_pk32_{}_{wide}", format.name), 32),
+                    _ => (format!("v_cvt_scalef32_pk_{}_{wide}", format.name), 2),
+                };
+                let largest = (0..1 << (format.bits() - 1))
+                    .filter_map(|c| format.value(c))
+                    .fold(0.0, f64::max);
+                // Halves whose value is in the range of the format after scaling, spread over all of them.
+                let halves: Vec<u32> = (0..0x7c00u32)
+                    .map(|i| i * 37 % 0x7c00 | (i & 1) << 15)
+                    .map(|h| {
+                        if bf16 {
+                            h & 0x8000 | 0x3000 + (h & 0x1fff)
+                        } else {
+                            h
+                        }
+                    })
+                    .filter(|&h| {
+                        half_value(h, bf16).abs() / 8.0 <= largest
+                            && half_value(h, bf16).abs() > p(-14)
+                    })
+                    .collect();
+                let mut inputs: Vec<Inputs> = Vec::new();
+                let mut wanted = Vec::new();
+                for some in halves.chunks_exact(count).take(256) {
+                    // Only the exponent of the scale counts: 8.
+                    let codes: Vec<u32> = some
+                        .iter()
+                        .map(|&h| format.nearest(half_value(h, bf16) / 8.0))
+                        .collect();
+                    let before = if count == 2 { vec![0] } else { vec![] };
+                    inputs.push([packed(some, 16), vec![f(12.5)], vec![], before]);
+                    wanted.push(packed(&codes, format.bits()));
+                }
+                assert!(inputs.len() > 100, "{name}: {}", inputs.len());
+                let code = encode(Target::Gfx950, &name, 0);
+                let words = wanted[0].len() as u32;
+                let got = run(Target::Gfx950, backend, KEEP, code, 0, &inputs, words);
+                for ((of, wanted), (words, _)) in inputs.iter().zip(&wanted).zip(got) {
+                    assert_eq!(words, *wanted, "{backend} {name} {of:x?}");
+                }
+            }
+        }
+    }
+}
+
+/// gfx950: stochastic conversions of one f32 to fp8 and bf8 with a scale give one of the two neighbours, the upper one
+/// as often as the distance says, and leave alone what a code holds exactly.
+#[test]
+fn scaled_stochastic_conversions_choose_between_neighbours() {
+    for backend in Backend::supported() {
+        for format in &FORMATS[..2] {
+            let name = format!("v_cvt_scalef32_sr_{}_f32", format.name);
+            let code = encode(Target::Gfx950, &name, 0);
+            for (low, part) in [(0x28, 0.0), (0x31, 0.25), (0x3a, 0.5), (0x33, 0.8125)] {
+                let (a, b) = (format.value(low).unwrap(), format.value(low + 1).unwrap());
+                let x = f((a + (b - a) * part) * 4.0);
+                let inputs: Vec<Inputs> = (0..4096u32)
+                    .map(|k| {
+                        [
+                            vec![x],
+                            vec![k << 20 | k << 8 | k >> 4],
+                            vec![f(4.0)],
+                            vec![0x7700_0000],
+                        ]
+                    })
+                    .collect();
+                let got = run(Target::Gfx950, backend, KEEP, code, 0, &inputs, 1);
+                let mut ups = 0;
+                for (words, _) in got {
+                    assert_eq!(words[0] >> 8, 0x77_0000, "{name}: other bytes stay");
+                    let up = (words[0] & 0xff).wrapping_sub(low);
+                    assert!(up <= 1, "{backend} {name} {x:x}: {:x}", words[0]);
+                    ups += up;
+                }
+                let wanted = (part * 4096.0) as u32;
+                assert!(
+                    ups.abs_diff(wanted) <= 1,
+                    "{backend} {name} {part}: {ups}, not {wanted}"
+                );
+            }
+        }
+    }
+}

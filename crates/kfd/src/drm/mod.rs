@@ -10,7 +10,7 @@ use rocjitsu_gpu::memory::Memory;
 
 use crate::context::Context;
 use crate::driver::Driver;
-use crate::process::lock;
+pub(crate) use info::gb_addr_config;
 pub(crate) use table::TABLE;
 
 /// One open render node.
@@ -34,11 +34,6 @@ impl RenderFile {
             gem: Default::default(),
             memory: Arc::new(Memory::for_program()),
         }
-    }
-
-    /// The context that this file's VM belongs to, once ACQUIRE_VM has named it.
-    pub(crate) fn context(&self) -> Option<Arc<Context>> {
-        lock(&self.bound).as_ref()?.upgrade()
     }
 }
 
