@@ -78,7 +78,9 @@ mod tests {
         let event = events.create(0, true).unwrap();
         let tell = |fault: &QueueFault| raise(&memory, &events, area, fault);
         assert!(!tell(&fault(error::DIMENSIONS)), "nothing says where");
-        memory.write(area + PAYLOAD_ADDRESS, &(payload + 8).to_le_bytes()).unwrap();
+        memory
+            .write(area + PAYLOAD_ADDRESS, &(payload + 8).to_le_bytes())
+            .unwrap();
         memory.write(area + EVENT_ID, &event.to_le_bytes()).unwrap();
         assert!(tell(&fault(error::DIMENSIONS)));
         assert!(tell(&fault(error::ILLEGAL_INSTRUCTION)));
@@ -86,7 +88,9 @@ mod tests {
         memory.copy_out(payload + 8, &mut word).unwrap();
         assert_eq!(u64::from_le_bytes(word), 1 << 15 | 1 << 3);
         // An address that is nowhere is no reason to fail.
-        memory.write(area + PAYLOAD_ADDRESS, &u64::MAX.to_le_bytes()).unwrap();
+        memory
+            .write(area + PAYLOAD_ADDRESS, &u64::MAX.to_le_bytes())
+            .unwrap();
         assert!(!tell(&fault(error::TRAP)));
     }
 }
