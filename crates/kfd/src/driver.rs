@@ -166,11 +166,11 @@ impl Driver {
     /// `flags` are those of `open`. The descriptor belongs to the caller, who must tell the driver
     /// when the program closes it ([`Driver::closed`]) or duplicates it ([`Driver::duplicated`]).
     pub fn open(&self, path: &Path, flags: i32) -> Option<Result<OwnedFd, Errno>> {
-        let _ = flags;
         let Lookup::Found { path, node } = self.tree.lookup(path, true) else {
             return None;
         };
         match node.kind() {
+            Kind::File if flags & libc::O_ACCMODE != libc::O_RDONLY => Some(Err(Errno::ACCESS)),
             Kind::File => Some(copy_of(&node.bytes().unwrap_or_default())),
             Kind::CharDevice if path == "/dev/kfd" => Some(self.open_kfd()),
             Kind::CharDevice => {
@@ -478,6 +478,16 @@ impl Driver {
     /// What computes the lanes.
     pub(crate) fn backend(&self) -> Backend {
         self.backend
+    }
+
+    #[cfg(test)]
+    pub(crate) fn descriptors(&self) -> &Descriptors {
+        &self.descriptors
+    }
+
+    /// The account of the system's memory that GPUs may have.
+    pub(crate) fn gtt(&self) -> &Arc<Account> {
+        &self.gtt
     }
 
     pub(crate) fn gpus(&self) -> &[Gpu] {

@@ -9,6 +9,7 @@ use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
 use crate::abi::*;
+use crate::drm::gb_addr_config;
 use crate::table::{Call, Handled};
 
 /// First and last byte of the LDS, scratch and gpuvm apertures, the same on GFX9 to GFX12.
@@ -119,10 +120,10 @@ pub(crate) fn set_trap_handler(call: &Call<'_>, args: &mut SetTrapHandler) -> Ha
 
 /// GFX9 and later have no tiling tables.
 pub(crate) fn tile_config(call: &Call<'_>, args: &mut GetTileConfig) -> Handled {
-    call.driver.gpu_index(args.gpu_id)?;
+    let index = call.driver.gpu_index(args.gpu_id)?;
     args.num_tile_configs = 0;
     args.num_macro_tile_configs = 0;
-    args.gb_addr_config = 0;
+    args.gb_addr_config = gb_addr_config(&call.driver.machine().gpus[index]);
     args.num_banks = 0;
     args.num_ranks = 0;
     Ok(())

@@ -1,6 +1,5 @@
 //! The options that choose the simulated GPU, shared by the commands that run kernels.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
@@ -11,7 +10,7 @@ use rocjitsu_lanes::Backend;
 
 use crate::cli::UsageError;
 use crate::engine;
-use crate::output::{HEAD, styled};
+use crate::output::warn;
 
 /// What kernels run on.
 #[derive(Clone, Debug)]
@@ -84,13 +83,7 @@ pub fn read_config(path: &Path) -> Result<Config> {
 /// Shows on standard error what a configuration asks for and does not get.
 pub fn show_warnings(path: &Path, config: &Config) {
     for warning in &config.warnings {
-        // A standard error that is closed is no reason to stop.
-        let _ = writeln!(
-            anstream::stderr(),
-            "{} {}: {warning}",
-            styled(HEAD, "warning:"),
-            path.display()
-        );
+        warn(&format_args!("{}: {warning}", path.display()));
     }
 }
 

@@ -35,6 +35,10 @@ struct Emitter<'r> {
     uniform: Vec<bool>,
     /// Nodes that their only user takes from memory.
     folded: Vec<bool>,
+    /// Nodes that their only user, a select, computes in the lanes where it wants them.
+    merged: Vec<bool>,
+    /// All lanes are active.
+    full: bool,
     pool: Pool,
 }
 
@@ -45,11 +49,12 @@ pub fn bound(run: &Run) -> usize {
     tables + 4 * run.graph.nodes.len() + run.steps.len() * 4 * 64 + 4096
 }
 
-/// Compiles a run for waves of `chunks` groups of 16 lanes; the code will lie at `address`.
+/// Compiles a run for waves of `chunks` groups of 16 lanes; the code will lie at `address`. With `full` it is for
+/// waves with all lanes active.
 ///
 /// # Errors
 /// The run has more values at a time than there is room for.
-pub fn emit(run: &Run, chunks: u32, address: u64) -> Result<Emitted, CompileError> {
+pub fn emit(run: &Run, chunks: u32, full: bool, address: u64) -> Result<Emitted, CompileError> {
     let ways = ways(run, chunks);
     let looped = ways < chunks;
     let count = run.graph.nodes.len();
@@ -69,12 +74,16 @@ pub fn emit(run: &Run, chunks: u32, address: u64) -> Result<Emitted, CompileErro
             Class::Vector
         }
     });
+    let uses = uses(run);
+    let merged = merged(run, &uses);
     let mut e = Emitter {
         run,
+        full,
         asm: Assembler::new(address + entry as u64, looped),
         values: Values::new(classes),
         ways,
-        folded: folded(run, &uniform, ways),
+        folded: folded(run, &uses, &merged, &uniform, ways),
+        merged,
         uniform,
         pool,
     };
@@ -191,29 +200,56 @@ fn memory_operand(node: &Node) -> Option<(usize, bool)> {
     }
 }
 
-/// Nodes that are loaded by the instruction that uses them, which is the only one.
-fn folded(run: &Run, uniform: &[bool], ways: u32) -> Vec<bool> {
+/// How often each node is used; stores count twice, as they take nothing but registers.
+fn uses(run: &Run) -> Vec<u32> {
     let mut uses = vec![0; run.graph.nodes.len()];
-    let mut stores = HashMap::new();
-    let live = run.steps.iter().filter_map(|step| match *step {
-        Step::Compute(id) => Some(run.graph.get(id)),
-        _ => None,
-    });
-    for node in live {
-        for id in node.operands() {
-            uses[id.0 as usize] += 1;
-        }
-    }
-    for (at, step) in run.steps.iter().enumerate() {
+    for step in &run.steps {
         match *step {
-            Step::Compute(_) => {}
-            Step::StoreRow(key, id) => {
-                stores.insert(key, at);
-                uses[id.0 as usize] += 2;
+            Step::Compute(id) => {
+                for arg in run.graph.get(id).operands() {
+                    uses[arg.0 as usize] += 1;
+                }
             }
-            Step::StoreMask(_, id) => uses[id.0 as usize] += 2,
+            Step::StoreRow(_, id) | Step::StoreMask(_, id) => uses[id.0 as usize] += 2,
         }
     }
+    uses
+}
+
+/// Nodes that a select computes under its mask, over the value that it has otherwise.
+fn merged(run: &Run, uses: &[u32]) -> Vec<bool> {
+    let mut merged = vec![false; run.graph.nodes.len()];
+    for step in &run.steps {
+        let Step::Compute(id) = *step else { continue };
+        let node = run.graph.get(id);
+        if node.op != Op::Select || node.args[1] == node.args[2] {
+            continue;
+        }
+        let chosen = node.args[1];
+        let inner = run.graph.get(chosen);
+        let simple = match inner.op {
+            Op::Logic => {
+                matches!(inner.imm, 0xc0 | 0xfc | 0x3c | 0x0c) && inner.args[2] == Id::NONE
+            }
+            Op::Add | Op::Sub | Op::AddF | Op::SubF | Op::MulF | Op::MinU | Op::MaxU => true,
+            _ => false,
+        };
+        merged[chosen.0 as usize] = simple && uses[chosen.0 as usize] == 1;
+    }
+    merged
+}
+
+/// Nodes that are loaded by the instruction that uses them, which is the only one.
+fn folded(run: &Run, uses: &[u32], merged: &[bool], uniform: &[bool], ways: u32) -> Vec<bool> {
+    let stores: HashMap<u32, usize> = run
+        .steps
+        .iter()
+        .enumerate()
+        .filter_map(|(at, step)| match *step {
+            Step::StoreRow(key, _) => Some((key, at)),
+            _ => None,
+        })
+        .collect();
     let mut folded = vec![false; run.graph.nodes.len()];
     for (at, step) in run.steps.iter().enumerate() {
         let Step::Compute(id) = *step else { continue };
@@ -221,6 +257,10 @@ fn folded(run: &Run, uniform: &[bool], ways: u32) -> Vec<bool> {
         let Some((operand, spread)) = memory_operand(&node) else {
             continue;
         };
+        // What is merged is computed later than it stands here.
+        if merged[id.0 as usize] {
+            continue;
+        }
         let arg = node.args[operand];
         let source = run.graph.get(arg);
         let can = match source.op {
@@ -249,8 +289,18 @@ impl Emitter<'_> {
 
     /// Values that a step takes from registers.
     fn used(&self, step: &Step, way: u32) -> Vec<Value> {
+        let graph = &self.run.graph;
         let ids: Vec<Id> = match *step {
-            Step::Compute(id) => self.run.graph.get(id).operands().collect(),
+            Step::Compute(id) if self.merged[id.0 as usize] => Vec::new(),
+            Step::Compute(id) => {
+                let (inner, plain): (Vec<Id>, Vec<Id>) = graph
+                    .get(id)
+                    .operands()
+                    .partition(|arg| self.merged[arg.0 as usize]);
+                let inner = inner.into_iter().flat_map(|arg| graph.get(arg).args);
+                inner.filter(|&arg| arg != Id::NONE).chain(plain).collect()
+            }
+            Step::StoreRow(_, id) if self.full => vec![id],
             Step::StoreRow(_, id) => vec![id, self.run.inactive],
             Step::StoreMask(_, id) => vec![id],
         };
@@ -336,6 +386,15 @@ impl Emitter<'_> {
         let value = self.value(id, way);
         let inactive = self.value(self.run.inactive, way);
         let from = self.values.need(&mut self.asm, value)?;
+        if self.full {
+            let row = self.asm.row(key, way)?;
+            let store = Instruction::with2(Code::EVEX_Vmovdqa64_zmmm512_k1z_zmm, row, from);
+            self.asm.put(store)?;
+            if !self.uniform[id.0 as usize] {
+                self.values.set_home(value, Home::Row(key, way));
+            }
+            return Ok(());
+        }
         let mask = self.values.need(&mut self.asm, inactive)?;
         let last = self.values.dies(value, at);
         let to = if last {
@@ -434,6 +493,9 @@ impl Emitter<'_> {
         let node = self.run.graph.get(id);
         let [a, b, c] = node.args;
         use Op::*;
+        if self.merged[id.0 as usize] {
+            return Ok(());
+        }
         match node.op {
             Row | Mask | Scalar | Const | Table | ConstMask => self.leaf(id, way),
             Logic => self.logic(id, way, at),
@@ -449,6 +511,18 @@ impl Emitter<'_> {
                 };
                 let code = Code::EVEX_Vpermt2d_zmm_k1z_zmm_zmmm512b32;
                 self.asm.put(with3(code, low, table, Arg::Reg(high)))
+            }
+            Select if self.merged[b.0 as usize] => {
+                let inner = self.run.graph.get(b);
+                let (x, y) = (
+                    self.need(inner.args[0], way)?,
+                    self.need(inner.args[1], way)?,
+                );
+                let mask = self.need(a, way)?;
+                self.need(c, way)?;
+                let (_, to) = self.overwrite(id, &[c], way, at)?;
+                let changed = binary(&inner, to, x, Arg::Reg(y));
+                self.asm.put(masked(changed, mask))
             }
             Select | SelectD => {
                 let code = if node.op == Select {
@@ -543,19 +617,7 @@ impl Emitter<'_> {
         if c == Id::NONE {
             let (x, y) = (self.need(a, way)?, self.arg(b, way)?);
             let to = self.result(id, way, at)?;
-            let code = match node.imm {
-                0xc0 => Code::EVEX_Vpandd_zmm_k1z_zmm_zmmm512b32,
-                0xfc => Code::EVEX_Vpord_zmm_k1z_zmm_zmmm512b32,
-                0x3c => Code::EVEX_Vpxord_zmm_k1z_zmm_zmmm512b32,
-                0x0c => Code::EVEX_Vpandnd_zmm_k1z_zmm_zmmm512b32,
-                table => {
-                    // The function of the last two operands: bit 2p + q is bit 4p + 2q of the table.
-                    let bit = |i: u32| table >> (2 * (i & 3)) & 1;
-                    let table = (0..8).fold(0, |all, i| all | bit(i) << i);
-                    return self.asm.put(with3_imm(ternary, to, x, y, table));
-                }
-            };
-            return self.asm.put(with3(code, to, x, y));
+            return self.asm.put(binary(&node, to, x, y));
         }
         let last = self.arg(c, way)?;
         let (x, y) = (self.need(a, way)?, self.need(b, way)?);
@@ -660,6 +722,18 @@ fn binary(
         MaxI => plain(Code::EVEX_Vpmaxsd_zmm_k1z_zmm_zmmm512b32),
         MinU => plain(Code::EVEX_Vpminud_zmm_k1z_zmm_zmmm512b32),
         MaxU => plain(Code::EVEX_Vpmaxud_zmm_k1z_zmm_zmmm512b32),
+        Logic => match node.imm {
+            0xc0 => plain(Code::EVEX_Vpandd_zmm_k1z_zmm_zmmm512b32),
+            0xfc => plain(Code::EVEX_Vpord_zmm_k1z_zmm_zmmm512b32),
+            0x3c => plain(Code::EVEX_Vpxord_zmm_k1z_zmm_zmmm512b32),
+            0x0c => plain(Code::EVEX_Vpandnd_zmm_k1z_zmm_zmmm512b32),
+            table => {
+                // The function of the last two operands: bit 2p + q is bit 4p + 2q of the table.
+                let bit = |i: u32| table >> (2 * (i & 3)) & 1;
+                let table = (0..8).fold(0, |all, i| all | bit(i) << i);
+                with(Code::EVEX_Vpternlogd_zmm_k1z_zmm_zmmm512b32_imm8, table)
+            }
+        },
         Shl => plain(Code::EVEX_Vpsllvd_zmm_k1z_zmm_zmmm512b32),
         Shr => plain(Code::EVEX_Vpsrlvd_zmm_k1z_zmm_zmmm512b32),
         Sar => plain(Code::EVEX_Vpsravd_zmm_k1z_zmm_zmmm512b32),

@@ -19,7 +19,7 @@ use std::time::Instant;
 
 use rocjitsu_lanes::Backend;
 
-use crate::record::{Record, Step};
+use crate::record::Record;
 
 #[cfg(target_arch = "x86_64")]
 pub use native::Code;
@@ -149,6 +149,25 @@ impl Jit {
             }
             at += length.max(1);
         }
+        if std::env::var_os("JITMISS").is_some() {
+            for r in records
+                .iter()
+                .filter(|r| r.class == crate::record::Class::Valu)
+            {
+                let d = r.valu.as_deref();
+                let alone = collect::collect(std::slice::from_ref(r), lanes).1;
+                if alone == 0 {
+                    eprintln!(
+                        "MISS {} {:?} prepare {:?} finish {:?} dpp {:?}",
+                        r.inst.op().name(),
+                        r.step,
+                        d.map(|d| d.prepare),
+                        d.map(|d| d.finish),
+                        d.map(|d| d.dpp.is_some())
+                    );
+                }
+            }
+        }
         let nanoseconds = start.elapsed().as_nanos() as u64;
         self.nanoseconds.fetch_add(nanoseconds, Relaxed);
         if parts.is_empty() {
@@ -170,9 +189,6 @@ impl Jit {
         done: usize,
         parts: &mut Vec<Part>,
     ) -> usize {
-        if records.first().is_none_or(|r| r.step == Step::Handler) {
-            return 0;
-        }
         let (run, length) = collect::collect(records, lanes);
         if length < SHORTEST {
             return 0;

@@ -10,6 +10,7 @@ use rocjitsu_gpu::memory::Memory;
 
 use crate::context::Context;
 use crate::driver::Driver;
+pub(crate) use info::gb_addr_config;
 pub(crate) use table::TABLE;
 
 /// One open render node.

@@ -188,13 +188,13 @@ impl Events {
         Ok(())
     }
 
-    /// Signals an event for the program, which may do so only for those with a slot.
+    /// Signals an event for the program, which may do so only for those of type SIGNAL.
     ///
     /// # Errors
     /// `EINVAL` if there is none.
     pub(crate) fn set(&self, id: u32) -> Result<(), Errno> {
         match lock(&self.state).events.get_mut(&id) {
-            Some(event) if id < FIRST_OTHER => {
+            Some(event) if event.kind == event_type::SIGNAL => {
                 event.set();
                 Ok(())
             }
@@ -205,10 +205,10 @@ impl Events {
     /// Takes a signal back.
     ///
     /// # Errors
-    /// `EINVAL` if there is no such event with a slot.
+    /// `EINVAL` if there is no such event of type SIGNAL.
     pub(crate) fn reset(&self, id: u32) -> Result<(), Errno> {
         match lock(&self.state).events.get_mut(&id) {
-            Some(event) if id < FIRST_OTHER => {
+            Some(event) if event.kind == event_type::SIGNAL => {
                 event.signalled = false;
                 Ok(())
             }

@@ -17,9 +17,10 @@ use crate::process::lock;
 
 /// How long a thread watches its own doorbell before it leaves that to the poller.
 const WATCH: Duration = Duration::from_micros(20);
-/// How long a packet that waits is tried again without sleeping, and the longest sleep after that.
+/// How long a packet that waits is tried again without sleeping, and the longest sleep after that:
+/// an eighth of the time that it has waited, up to the second value.
 const EAGER: Duration = Duration::from_micros(50);
-const LATEST: Duration = Duration::from_micros(200);
+const LATEST: Duration = Duration::from_millis(1);
 
 /// What works through packets.
 pub(super) enum Processor {
@@ -152,8 +153,8 @@ impl Queue {
         true
     }
 
-    /// Suspends the queue: returns when none of its waves runs. What waits for the end of a
-    /// dispatch waits as long as that takes.
+    /// Suspends the queue: returns when none of its waves runs. A dispatch under way comes to its
+    /// end first; waves are not stopped in the middle.
     pub(super) fn suspend(&self) {
         let mut control = lock(&self.control);
         control.suspended = true;
@@ -163,10 +164,18 @@ impl Queue {
         }
     }
 
+    /// As [`Queue::suspend`], but a dispatch under way ends where it is: the program takes the
+    /// ring away, and the queue will not go on.
+    pub(super) fn abandon(&self) {
+        self.stop.store(true, Ordering::Release);
+        self.suspend();
+    }
+
     /// Goes on after [`Queue::suspend`].
     pub(super) fn resume(&self) {
         let mut control = lock(&self.control);
-        if control.suspended && !control.destroyed {
+        let abandoned = self.stop.load(Ordering::Acquire);
+        if control.suspended && !control.destroyed && !abandoned {
             control.suspended = false;
             control.work = control.thread.is_some();
             self.hold.store(false, Ordering::Release);

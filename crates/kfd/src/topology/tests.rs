@@ -225,8 +225,10 @@ fn divided_cards_are_whole_and_add_up() {
             let sum: u64 = nodes[..parts].iter().map(|node| node[key]).sum();
             assert_eq!(sum, whole[key], "{key}");
         }
-        let places: BTreeSet<_> = nodes.iter().map(|node| node["location_id"]).collect();
-        assert_eq!(places.len(), nodes.len());
+        for key in ["location_id", "unique_id"] {
+            let different: BTreeSet<_> = nodes.iter().map(|node| node[key]).collect();
+            assert_eq!(different.len(), nodes.len(), "{key}");
+        }
     }
     let error = Machine::with_cards(
         vec![(preset("mi210").unwrap(), PartitionMode::Cpx)],

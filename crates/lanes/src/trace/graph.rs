@@ -299,6 +299,8 @@ impl Graph {
                 // Which operand is first matters only where both are NaN.
                 self.put(op, [b, a, NONE], imm)
             }
+            // No constant that is a number is unordered with itself.
+            Op::CompareF if imm == 3 && a == b && self.is_number(a) => self.leaf(Op::ConstMask, 0),
             Op::SplitLow | Op::SplitHigh | Op::JoinLow | Op::JoinHigh => self.rearrange(op, a, b),
             _ => self.put(op, [a, b, NONE], imm),
         }
@@ -385,6 +387,25 @@ impl Graph {
             }
         {
             return self.of_one(f, a);
+        }
+        // Two constants in a row of the same function.
+        if let Some(y) = self.constant_of(b)
+            && matches!(table, AND | OR | XOR)
+        {
+            let inner = self.get(a);
+            if inner.op == Op::Logic
+                && inner.imm == table
+                && inner.args[2] == NONE
+                && let Some(x) = self.constant_of(inner.args[1])
+            {
+                let both = match table {
+                    AND => x & y,
+                    OR => x | y,
+                    _ => x ^ y,
+                };
+                let both = self.constant(both);
+                return self.logic(table, inner.args[0], both);
+            }
         }
         self.pair(table, a, b)
     }

@@ -63,6 +63,17 @@ impl Recorder {
     }
 }
 
+impl Recorder {
+    /// Traces what `f` computes with [`Trace`] from nodes of the graph; `None` if a graph cannot say it.
+    pub fn compute<R>(&mut self, f: impl FnOnce() -> R) -> Option<R> {
+        self.failed = false;
+        CURRENT.with_borrow_mut(|current| std::mem::swap(current, self));
+        let result = f();
+        CURRENT.with_borrow_mut(|current| std::mem::swap(current, self));
+        (!self.failed).then_some(result)
+    }
+}
+
 /// A kernel instantiated for [`Trace`]: it touches no memory.
 #[derive(Clone, Copy, Debug)]
 pub struct TraceKernel(pub(crate) fn(&mut Args));

@@ -1,12 +1,13 @@
 //! What the host allows: processor, kernel, memory files, limits.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rocjitsu_lanes::Backend;
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create, statvfs};
 
 use super::{Check, Verdict};
+use crate::commands::run::library;
 use crate::output::bytes;
 
 /// Every check of the host.
@@ -214,29 +215,15 @@ fn ptrace(scope: &str) -> Check {
     }
 }
 
-/// The file that `rocjitsu run` loads into programs.
-const INTERPOSER: &str = "librocjitsu_preload.so";
-
-/// Where it is looked for: as ROCJITSU_PRELOAD says, beside the executable, in `deps` beside it,
-/// or in `../lib`.
+/// The library that `rocjitsu run` loads into programs.
 fn interposer() -> Check {
-    let mut places: Vec<PathBuf> = Vec::new();
-    if let Some(path) = std::env::var_os("ROCJITSU_PRELOAD").filter(|path| !path.is_empty()) {
-        places.push(path.into());
-    } else if let Ok(executable) = std::env::current_exe() {
-        let folder = executable.parent().unwrap_or(Path::new("."));
-        places.push(folder.join(INTERPOSER));
-        places.push(folder.join("deps").join(INTERPOSER));
-        places.push(folder.join("../lib").join(INTERPOSER));
-    }
-    match places.iter().find(|place| place.is_file()) {
-        Some(place) => Check::good("interposer", place.display().to_string()),
-        None => Check::not(
+    match library::find() {
+        Ok(path) => Check::good("interposer", path.display().to_string()),
+        Err(error) => Check::not(
             Verdict::Warning,
             "interposer",
-            format!("{INTERPOSER} is not beside this program"),
-            "`rocjitsu run` needs it (`launch` does not): cargo build --release -p \
-             rocjitsu-preload, or set ROCJITSU_PRELOAD to its path",
+            error.to_string(),
+            "`rocjitsu run` needs it (`launch` does not); ROCJITSU_PRELOAD may name it",
         ),
     }
 }

@@ -3,7 +3,7 @@
 #[allow(unsafe_code, reason = "signal masks are set by the C library's calls")]
 mod child;
 mod html;
-mod library;
+pub mod library;
 mod program;
 
 use std::ffi::OsString;
@@ -131,7 +131,7 @@ fn absolute(path: &Path) -> Result<PathBuf> {
 /// The variables by which the library in the program learns what to simulate.
 fn set_environment(options: &Options, command: &mut Command) -> Result<Option<Report>> {
     if let Some(path) = &options.config {
-        gpu::read_config(path)?;
+        gpu::show_warnings(path, &gpu::read_config(path)?);
         command.env("ROCJITSU_CONFIG", absolute(path)?);
     } else if let Some(name) = &options.gpu {
         command.env("ROCJITSU_CONFIG", name);

@@ -2,10 +2,14 @@
 //! through `queue_inactive_signal`; the runtime finds the packet by the read index and changes the queue's fields.
 //! Source: ROCr's `AqlQueue::DynamicScratchHandler`.
 
+use super::kernel::Place;
 use super::{Cx, Trouble, error, field, signal};
 use crate::dispatch::ScratchMemory;
 use crate::queue::bus::Bus;
 use crate::queue::run::scratch_ring;
+
+/// Bit of `amd_queue_t`'s capabilities: the processor follows the fields by which scratch is taken back.
+const ASYNC_RECLAIM: u32 = 1;
 
 /// What the queue waits for.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -46,10 +50,11 @@ impl Handshake {
     pub fn memory(
         &mut self,
         cx: &mut Cx<'_>,
-        queue: u64,
+        place: &Place,
         lanes: u32,
         bytes: u32,
     ) -> Result<Option<ScratchMemory>, Trouble> {
+        let queue = place.queue;
         let at = |field: u64| queue.wrapping_add(field);
         // The field counts for 64 lanes; 32 lanes have twice as much each.
         let lane_bytes = u64::from(cx.bus.load32(at(field::SCRATCH_LANE_BYTES))?);
@@ -64,7 +69,16 @@ impl Handshake {
         if memory.bytes == 0 {
             memory.bytes = u64::from(waves) * u64::from(wave_bytes);
         }
-        if enough && memory.base != 0 {
+        // A runtime that may take scratch back at any time says up to which packet it is lent, and reads which packet
+        // was the last to use it, for each XCC.
+        let reclaims = cx.bus.load32(at(field::CAPS))? & ASYNC_RECLAIM != 0;
+        let lent = !reclaims || place.id <= cx.bus.load64(at(field::SCRATCH_MAX_USE_INDEX))?;
+        if enough && memory.base != 0 && lent {
+            if reclaims {
+                for xcc in 0..u64::from(cx.device.limits().xccs) {
+                    cx.bus.store64(at(field::SCRATCH_LAST_USED_INDEX + 16 * xcc), place.id)?;
+                }
+            }
             return Ok(Some(memory));
         }
         let signal = inactive_signal(&mut cx.bus, queue)?;
