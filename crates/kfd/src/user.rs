@@ -93,6 +93,7 @@ impl User {
     ///
     /// # Errors
     /// As [`User::read`].
+    #[cfg(test)]
     pub(crate) fn read_value<T: Abi>(&self, address: u64) -> Result<T, Errno> {
         let mut value = T::default();
         self.read(address, value.as_mut_bytes())?;
