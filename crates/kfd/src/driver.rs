@@ -448,16 +448,6 @@ impl Driver {
         &self.recorder
     }
 
-    #[cfg(test)]
-    pub(crate) fn descriptors(&self) -> &Descriptors {
-        &self.descriptors
-    }
-
-    /// The account of the system's memory that GPUs may have.
-    pub(crate) fn gtt(&self) -> &Arc<Account> {
-        &self.gtt
-    }
-
     pub(crate) fn buffers(&self) -> &Buffers {
         &self.buffers
     }
