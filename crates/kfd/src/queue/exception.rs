@@ -45,7 +45,11 @@ pub(super) fn raise(memory: &Memory, events: &Events, area: u64, fault: &QueueFa
         return false;
     };
     let bit = 1 << (code(fault) - 1);
-    if pin.load_u64(0).and_then(|old| pin.store_u64(0, old | bit)).is_none() {
+    if pin
+        .load_u64(0)
+        .and_then(|old| pin.store_u64(0, old | bit))
+        .is_none()
+    {
         return false;
     }
     events.interrupt(event as u32);

@@ -140,12 +140,16 @@ fn announce_reclaim(memory: &Memory, target: &str, args: &CreateQueue) {
     const CAPS_BEFORE_WRITE_INDEX: u64 = 56 - 40;
     const READ_AFTER_WRITE_INDEX: u64 = 128 - 56;
     const ASYNC_RECLAIM: u32 = 1;
-    let is_queue = args.write_pointer_address.checked_add(READ_AFTER_WRITE_INDEX)
+    let is_queue = args
+        .write_pointer_address
+        .checked_add(READ_AFTER_WRITE_INDEX)
         == Some(args.read_pointer_address);
     if !is_queue || !matches!(target, "gfx942" | "gfx950") {
         return;
     }
-    let caps = args.write_pointer_address.checked_sub(CAPS_BEFORE_WRITE_INDEX);
+    let caps = args
+        .write_pointer_address
+        .checked_sub(CAPS_BEFORE_WRITE_INDEX);
     if let Some(Ok(pin)) = caps.map(|at| memory.pin(at, 4, true))
         && let Some(old) = pin.load_u32(0)
     {
