@@ -4,6 +4,7 @@
 mod dispatch;
 mod kernels;
 mod loads;
+mod memory;
 mod native;
 mod processes;
 
@@ -13,7 +14,7 @@ use clap::Parser;
 /// Measures rocjitsu. Each figure is the least of several runs; ratios are of figures of one run.
 #[derive(Parser)]
 struct Args {
-    /// Sections: loops, registers, corpus, dispatch, start; all by default
+    /// Sections: loops, registers, corpus, dispatch, memory, start; all by default
     sections: Vec<String>,
     /// Runs of which the fastest counts
     #[arg(long, default_value_t = 5)]
@@ -38,6 +39,9 @@ fn main() -> Result<()> {
     }
     if wanted("dispatch") {
         dispatch::packets(args.repeat)?;
+    }
+    if wanted("memory") {
+        memory::resolver(args.repeat)?;
     }
     if wanted("start") {
         processes::start(&args.data, args.repeat)?;

@@ -84,6 +84,8 @@ pub fn order() {
 
 /// How many extents a [`MemoryPort`] remembers.
 const WAYS: usize = 4;
+/// Bytes of the longest load that is put together from several extents.
+const GATHER: usize = 64;
 
 /// A view of memory that remembers the extents used last. Not shared between threads.
 pub struct MemoryPort<'a> {
@@ -91,6 +93,8 @@ pub struct MemoryPort<'a> {
     generation: u64,
     recent: [Extent; WAYS],
     next: usize,
+    /// A load that crosses extents, put together.
+    gathered: [u8; GATHER],
 }
 
 impl<'a> MemoryPort<'a> {
@@ -108,6 +112,7 @@ impl<'a> MemoryPort<'a> {
             generation: space.generation(),
             recent: [Self::EMPTY; WAYS],
             next: 0,
+            gathered: [0; GATHER],
         }
     }
 
@@ -125,7 +130,8 @@ impl<'a> MemoryPort<'a> {
         }
     }
 
-    /// Host address of `bytes` bytes at `address`, all of them inside one extent.
+    /// Host address of `bytes` bytes at `address`, all of them inside one extent. A load of at most 64 bytes may cross
+    /// extents: the address is then that of a copy, good until the next call.
     #[inline(always)]
     pub fn locate(&mut self, address: u64, bytes: u64, write: bool) -> Result<*mut u8, FaultKind> {
         let e = &self.recent[0];
@@ -165,9 +171,75 @@ impl<'a> MemoryPort<'a> {
             return Err(FaultKind::NotWritable);
         }
         if bytes > e.end - address {
-            return Err(FaultKind::Unmapped);
+            return match bytes as usize {
+                length @ ..=GATHER if !write => self.gather(address, length),
+                _ => Err(FaultKind::Unmapped),
+            };
         }
         Ok(e.host.wrapping_add((address - e.start) as usize))
+    }
+
+    /// Copies bytes that lie in several extents.
+    #[cold]
+    fn gather(&mut self, address: u64, length: usize) -> Result<*mut u8, FaultKind> {
+        let mut done = 0;
+        while done < length {
+            let at = address
+                .checked_add(done as u64)
+                .ok_or(FaultKind::Unmapped)?;
+            let e = self.space.find(at)?;
+            let part = (e.end - at).min((length - done) as u64) as usize;
+            let from = e.host.wrapping_add((at - e.start) as usize);
+            // SAFETY: `part` bytes from there on are in the extent, which was found just now, and there is room for
+            // them: `length` is at most GATHER.
+            unsafe {
+                let to = self.gathered.as_mut_ptr().add(done);
+                std::ptr::copy_nonoverlapping(from, to, part);
+            }
+            done += part;
+        }
+        Ok(self.gathered.as_mut_ptr())
+    }
+
+    /// Stores bytes, across extents too. After an error nothing was stored.
+    pub fn store(&mut self, address: u64, bytes: &[u8]) -> Result<(), FaultKind> {
+        match self.locate(address, bytes.len() as u64, true) {
+            Ok(to) => {
+                // SAFETY: `locate` vouches for as many writable bytes.
+                unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
+                Ok(())
+            }
+            Err(FaultKind::Unmapped) => self.scatter(address, bytes),
+            Err(kind) => Err(kind),
+        }
+    }
+
+    /// Stores bytes that lie in several extents: first looks at all of them, then stores.
+    #[cold]
+    fn scatter(&mut self, address: u64, bytes: &[u8]) -> Result<(), FaultKind> {
+        for write in [false, true] {
+            let mut rest = bytes;
+            let mut at = address;
+            while !rest.is_empty() {
+                let e = self.space.find(at)?;
+                if !e.writable {
+                    return Err(FaultKind::NotWritable);
+                }
+                let part = (e.end - at).min(rest.len() as u64) as usize;
+                let to = e.host.wrapping_add((at - e.start) as usize);
+                if write {
+                    // SAFETY: `part` bytes from there on are in the extent, which was found just now and is writable.
+                    unsafe { std::ptr::copy_nonoverlapping(rest.as_ptr(), to, part) };
+                }
+                rest = &rest[part..];
+                at = match at.checked_add(part as u64) {
+                    Some(next) => next,
+                    None if rest.is_empty() => break,
+                    None => return Err(FaultKind::Unmapped),
+                };
+            }
+        }
+        Ok(())
     }
 
     /// Reads `N` bytes.
@@ -195,9 +267,11 @@ impl<'a> MemoryPort<'a> {
     /// Writes `N` bytes.
     #[inline(always)]
     pub fn write<const N: usize>(&mut self, address: u64, bytes: [u8; N]) -> Result<(), FaultKind> {
-        let p = self.locate(address, N as u64, true)?;
-        // SAFETY: as for `read`, for writing.
-        unsafe { p.cast::<[u8; N]>().write_unaligned(bytes) };
+        match self.locate(address, N as u64, true) {
+            // SAFETY: as for `read`, for writing.
+            Ok(p) => unsafe { p.cast::<[u8; N]>().write_unaligned(bytes) },
+            Err(_) => return self.store(address, &bytes),
+        }
         Ok(())
     }
 }

@@ -10,7 +10,7 @@ use rocjitsu_lanes::vector::Lanes;
 
 use crate::record::{Operand, Record};
 use crate::registers::{PAGE_SHIFT, VectorRegisters};
-use crate::valu::dual;
+use crate::valu::{Dpp, dual};
 use crate::wave::scalar;
 
 /// One thing that compiled code does, in order.
@@ -164,7 +164,7 @@ impl Collector {
     fn evaluate(&mut self, record: &Record, effects: &mut Effects) -> Option<()> {
         let details = record.valu.as_deref()?;
         let kernel = details.trace?;
-        if details.dpp.is_some() || details.sdwa.is_some() || details.to_exec || record.imm != 0 {
+        if details.sdwa.is_some() || details.to_exec || record.imm != 0 {
             return None;
         }
         let mut shape = Args {
@@ -179,12 +179,22 @@ impl Collector {
             dst_shift: 0,
             aux: record.aux,
         };
+        // Lanes that are written as far as they are active.
+        let mut written = self.condition(u64::MAX);
         for slot in 0..3 {
             let Some(kind) = details.inputs[slot] else {
                 break;
             };
             let mods = &details.source[slot];
-            let [lo, hi] = self.operand(record.src[slot], kind, mods.shift, effects)?;
+            let [mut lo, mut hi] = self.operand(record.src[slot], kind, mods.shift, effects)?;
+            if let Some(dpp) = details.dpp.as_ref().filter(|_| slot == 0) {
+                let valid;
+                ([lo, hi], valid) = self.permuted(dpp, [lo, hi])?;
+                written = self.condition(dpp.written);
+                if !dpp.bound_ctrl {
+                    written = self.recorder.graph.two(Op::MaskAnd, written, valid, 0);
+                }
+            }
             let shift = match record.src[slot] {
                 Operand::Const(_) => 0,
                 _ if is_half(kind) => mods.shift,
@@ -248,13 +258,58 @@ impl Collector {
         }
         for (part, result) in results.into_iter().enumerate() {
             if let Some(id) = result {
+                let graph = &mut self.recorder.graph;
+                let id = graph.three(Op::Select, written, id, olds[part]);
                 effects.rows.push((keys?[part], id));
             }
         }
         if let (true, Some(id)) = (details.gives_mask, self.recorder.mask_result) {
+            let id = self.recorder.graph.two(Op::MaskAnd, id, written, 0);
             effects.masks.push((record.dst2.scalar()? as u32, id));
         }
         Some(())
+    }
+
+    /// The same lanes of every group, as the first 16 bits say.
+    fn condition(&mut self, bits: u64) -> Id {
+        self.recorder
+            .graph
+            .leaf(Op::ConstMask, bits as u32 & 0xffff)
+    }
+
+    /// A source whose lanes move within their groups of 16, all groups alike; and the lanes that read an active one.
+    fn permuted(&mut self, dpp: &Dpp, words: [Id; 2]) -> Option<([Id; 2], Id)> {
+        let first = &dpp.from[..16];
+        for group in 1..self.lanes as usize / 16 {
+            let alike = |bits: u64| (bits >> (16 * group)) as u16 == bits as u16;
+            let moved = first.iter().enumerate().all(|(lane, &from)| {
+                let reached = dpp.in_range >> lane & 1 != 0;
+                !reached
+                    || usize::from(dpp.from[16 * group + lane]) == usize::from(from) + 16 * group
+            });
+            if !moved || !alike(dpp.in_range) || !alike(dpp.written) {
+                return None;
+            }
+        }
+        if dpp.fetch_inactive || first.iter().any(|&from| from > 15) {
+            return None;
+        }
+        let reached = self.condition(dpp.in_range);
+        let graph = &mut self.recorder.graph;
+        let table = graph.table(std::array::from_fn(|lane| first[lane].into()));
+        let (zero, ones) = (graph.constant(0), graph.constant(u32::MAX));
+        let active = graph.three(Op::Select, self.active, ones, zero);
+        let active = graph.two(Op::Permute, table, active, 0);
+        let active = graph.two(Op::TestSet, active, active, 0);
+        let valid = graph.two(Op::MaskAnd, active, reached, 0);
+        let words = words.map(|word| match word {
+            Id::NONE => word,
+            word => {
+                let moved = graph.two(Op::Permute, table, word, 0);
+                graph.three(Op::Select, valid, moved, zero)
+            }
+        });
+        Some((words, valid))
     }
 
     fn key(&self, register: u32) -> u32 {

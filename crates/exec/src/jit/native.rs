@@ -83,12 +83,6 @@ impl Native {
         let mut variant = |full| -> Result<_, CompileError> {
             let address = arena.place(emit::bound(run))?;
             let emitted = emit::emit(run, chunks, full, address)?;
-            if let Some(d) = std::env::var_os("JITDUMP") {
-                let _ = std::fs::write(
-                    format!("{}/{:x}.{full}.bin", d.to_string_lossy(), address),
-                    &emitted.bytes[emitted.entry..],
-                );
-            }
             let region = arena
                 .put(&emitted.bytes)
                 .ok_or(CompileError::Room("code longer than announced"))?;

@@ -217,8 +217,15 @@ pub fn store<D: Store>(
         {
             // SAFETY: `locate` vouches for the lane's bytes.
             Ok(p) => unsafe { D::put(p, 4, &rows, lane) },
-            Err(kind) => {
-                return address::fault(cx, record, "store", D::BYTES, addresses[lane], lane, kind);
+            Err(_) => {
+                let mut data = [0u8; 16];
+                // SAFETY: a datum has at most sixteen bytes.
+                unsafe { D::put(data.as_mut_ptr(), 4, &rows, lane) };
+                let stored = cx.unit.memory.store(addresses[lane], &data[..D::BYTES]);
+                if let Err(kind) = stored {
+                    let at = addresses[lane];
+                    return address::fault(cx, record, "store", D::BYTES, at, lane, kind);
+                }
             }
         }
     }

@@ -285,12 +285,8 @@ impl Body for AsyncStore {
         let exec = inside_lds(cx, |lane| from[lane]);
         for lane in (0..LANES).filter(|l| exec >> l & 1 != 0) {
             let data = lds::read(&cx.group.lds, from[lane], bytes);
-            match cx.unit.memory.locate(addresses[lane], bytes as u64, true) {
-                // SAFETY: `locate` vouches for the bytes; a datum has at most sixteen.
-                Ok(p) => unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), p, bytes) },
-                Err(kind) => {
-                    return address::fault(cx, record, "store", bytes, addresses[lane], lane, kind);
-                }
+            if let Err(kind) = cx.unit.memory.store(addresses[lane], &data[..bytes]) {
+                return address::fault(cx, record, "store", bytes, addresses[lane], lane, kind);
             }
         }
         Flow::Next

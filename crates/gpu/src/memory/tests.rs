@@ -1,6 +1,7 @@
 //! Tests of the GPU's virtual memory.
 
 use super::*;
+use rocjitsu_exec::memory::MemoryPort;
 use std::os::fd::AsFd;
 
 #[test]
@@ -608,4 +609,112 @@ fn only_lent_memory_goes_with_the_program_and_own_addresses_are_out_of_its_way()
     assert_eq!(scratch, OWN.start);
     memory.write(scratch, &[1]).unwrap();
     memory.free(scratch).unwrap();
+}
+
+#[test]
+fn waves_load_and_store_across_neighbours() {
+    let arena = Arena::new("test").unwrap();
+    let memory = Memory::new(0);
+    let (second, first) = (page_of(&arena, 2), page_of(&arena, 1));
+    let map = |at, storage, access| memory.map(at, storage, 0, PAGE, access, "page").unwrap();
+    map(0x10000, first, Access::ReadWrite);
+    map(0x11000, second, Access::ReadWrite);
+    map(0x12000, page_of(&arena, 3), Access::Read);
+    let mut port = MemoryPort::new(&memory);
+    assert_eq!(port.read::<4>(0x10ffe), Ok([1, 1, 2, 2]));
+    assert_eq!(port.read::<4>(0x11fff), Ok([2, 3, 3, 3]));
+    assert_eq!(port.read::<4>(0x12ffd), Err(FaultKind::Unmapped));
+    port.write(0x10ffd, [5, 6, 7, 8, 9, 10]).unwrap();
+    assert_eq!(port.read::<8>(0x10ffc), Ok([1, 5, 6, 7, 8, 9, 10, 2]));
+    assert_eq!(port.write(0x11ffe, [9; 4]), Err(FaultKind::NotWritable));
+    assert_eq!(port.store(0x12ffe, &[9; 4]), Err(FaultKind::NotWritable));
+    assert_eq!(port.read::<2>(0x11ffe), Ok([2, 2]), "nothing was stored");
+    memory.protect(0x12000, PAGE, Access::ReadWrite).unwrap();
+    port.refresh();
+    assert_eq!(port.write(0x12ffe, [9; 4]), Err(FaultKind::Unmapped));
+    assert_eq!(port.read::<2>(0x12ffe), Ok([3, 3]));
+    assert!(
+        port.locate(0x10fff, 65, false).is_err(),
+        "rows go lane by lane"
+    );
+}
+
+/// Any sequence of changes leaves what an array of pages would hold.
+mod model {
+    use super::*;
+    use proptest::prelude::*;
+
+    const PAGES: u64 = 24;
+    const FIRST: u64 = 0x10;
+
+    #[derive(Clone, Copy, Debug)]
+    enum Step {
+        Map(u64, u64, u64),
+        Fill(u64, u64, u64),
+        Unmap(u64, u64),
+        Protect(u64, u64, bool),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        let run = (0..PAGES).prop_flat_map(|at| (Just(at), 1..=PAGES - at, 0..PAGES));
+        (run, 0..4, any::<bool>()).prop_map(|((at, pages, from), kind, flag)| match kind {
+            0 => Step::Map(at, pages, from),
+            1 => Step::Fill(at, pages, from),
+            2 => Step::Unmap(at, pages),
+            _ => Step::Protect(at, pages, flag),
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(200))]
+
+        #[test]
+        fn the_map_is_an_array_of_pages(steps in prop::collection::vec(step(), 1..60)) {
+            let arena = Arena::new("test").unwrap();
+            let storage = arena.allocate(2 * PAGES * PAGE, 1).unwrap();
+            for page in 0..2 * PAGES {
+                prop_assert!(storage.write(page * PAGE, &[page as u8]));
+            }
+            let memory = Memory::new(0);
+            let mut model = [None::<(u8, bool)>; PAGES as usize];
+            let va = |page: u64| (FIRST + page) * PAGE;
+            for step in steps {
+                match step {
+                    Step::Map(at, pages, from) => {
+                        let free = (at..at + pages).all(|page| model[page as usize].is_none());
+                        let done = memory.map(va(at), storage.clone(), from * PAGE, pages * PAGE, Access::ReadWrite, "m");
+                        prop_assert_eq!(done.is_ok(), free);
+                        if free {
+                            (0..pages).for_each(|n| model[(at + n) as usize] = Some(((from + n) as u8, true)));
+                        }
+                    }
+                    Step::Fill(at, pages, from) => {
+                        memory.map_gaps(va(at), &storage, from * PAGE, pages * PAGE, Access::Read, "f").unwrap();
+                        for n in 0..pages {
+                            model[(at + n) as usize].get_or_insert(((from + n) as u8, false));
+                        }
+                    }
+                    Step::Unmap(at, pages) => {
+                        let held = model[at as usize..(at + pages) as usize].iter().flatten().count() as u64;
+                        prop_assert_eq!(memory.unmap(va(at), pages * PAGE).unwrap(), held * PAGE);
+                        model[at as usize..(at + pages) as usize].fill(None);
+                    }
+                    Step::Protect(at, pages, write) => {
+                        let access = if write { Access::ReadWrite } else { Access::Read };
+                        memory.protect(va(at), pages * PAGE, access).unwrap();
+                        for page in model[at as usize..(at + pages) as usize].iter_mut().flatten() {
+                            page.1 = write;
+                        }
+                    }
+                }
+                for page in 0..PAGES {
+                    let mut byte = [0];
+                    let seen = memory.copy_out(va(page), &mut byte).ok().map(|()| byte[0]);
+                    prop_assert_eq!(seen, model[page as usize].map(|(value, _)| value));
+                    let extent = memory.find(va(page)).ok();
+                    prop_assert_eq!(extent.map(|e| e.writable), model[page as usize].map(|(_, write)| write));
+                }
+            }
+        }
+    }
 }

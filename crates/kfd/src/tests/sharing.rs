@@ -442,3 +442,43 @@ fn prime_goes_both_ways_and_over_gpus() {
     };
     assert_eq!(program.drm(0, 0x2d, &mut odd), Err(Errno::INVAL));
 }
+
+/// Tells the test below that it is the child, and what to import.
+const CHILD: &str = "ROCJITSU_TEST_SHARED";
+
+/// The test runs itself again as another process, which imports and writes.
+#[test]
+fn a_child_process_sees_the_very_same_storage() {
+    let driver = driver("mi300x", 1);
+    let program = Program::new(&driver);
+    let memory = program.memory(0);
+    if let Ok(text) = std::env::var(CHILD) {
+        let words: Vec<u32> = text.split(',').map(|word| word.parse().unwrap()).collect();
+        let by_fd = import(&program, 0, VA, words[4] as i32).unwrap();
+        let name = [words[0], words[1], words[2], words[3]];
+        let by_name = import_handle(&program, 0, VA + (1 << 30), name).unwrap();
+        for (handle, at) in [(by_fd, VA), (by_name.handle, VA + (1 << 30))] {
+            program.map(handle, 0).unwrap();
+            assert_eq!(read(&memory, at).unwrap(), 11);
+            write(&memory, at + PAGE + (at >> 30 & 1), 12).unwrap();
+        }
+        return;
+    }
+    let a = filled(&program, 2 * PAGE, 11);
+    let fd = export(&program, a.handle).unwrap();
+    rustix::io::fcntl_setfd(&fd, rustix::io::FdFlags::empty()).unwrap();
+    let [w, x, y, z] = share_handle(&program, a.handle).unwrap();
+    let name = "tests::sharing::a_child_process_sees_the_very_same_storage";
+    let child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", name])
+        .env(CHILD, format!("{w},{x},{y},{z},{}", fd.as_raw_fd()))
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&child.stdout);
+    assert!(
+        child.status.success() && said.contains("1 passed"),
+        "{said}"
+    );
+    assert_eq!(read(&memory, VA + PAGE).unwrap(), 12);
+    assert_eq!(read(&memory, VA + PAGE + 1).unwrap(), 12);
+}

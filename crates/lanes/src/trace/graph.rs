@@ -65,8 +65,12 @@ pub enum Op {
     MulEvenI,
     /// Each pair of words shifted right by 32.
     HighToLow,
-    /// Bytes of each word chosen by a table, as `vpshufb` has it.
+    /// Unsigned minimum of bytes.
+    MinB,
+    /// Bytes of `a` within each 16, chosen by the bytes of `b` as `vpshufb` has it.
     Bytes,
+    /// Lanes of `b`, chosen by the words of `a`.
+    Permute,
     /// `a ? b : c`.
     Select,
 
@@ -88,6 +92,8 @@ pub enum Op {
     AddRounded,
     /// f32 rounded to an integer as `imm` says: 0 to nearest even, 1 down, 2 up, 3 toward zero.
     RoundF,
+    /// f32 `a` times two to the power of `b`, an f32 that is an integer.
+    ScaleF,
     /// f32 of a signed integer.
     FromI,
     /// f32 of an unsigned integer.

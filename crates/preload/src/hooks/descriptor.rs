@@ -89,15 +89,24 @@ unsafe fn ioctl_ours(
 
 /// With `-vv` the program's failing ioctls are named, with `-vvv` all.
 fn tell_of(request: u32, fd: c_int, answer: &Result<c_int, Errno>) {
-    let table = if (request >> 8) as u8 == b'K' { table::KFD } else { table::DRM };
+    let table = if (request >> 8) as u8 == b'K' {
+        table::KFD
+    } else {
+        table::DRM
+    };
     let name = table::row(table, request as u8).map_or("unknown", |(_, row)| row.name);
     let path = fds::path(fd);
-    let path = path.as_deref().unwrap_or(Path::new("a received descriptor"));
+    let path = path
+        .as_deref()
+        .unwrap_or(Path::new("a received descriptor"));
     let result = match answer {
         Ok(value) => value.to_string(),
         Err(errno) => errno.to_string(),
     };
-    eprintln!("rocjitsu: ioctl {request:#010x} {name} of {}: {result}", path.display());
+    eprintln!(
+        "rocjitsu: ioctl {request:#010x} {name} of {}: {result}",
+        path.display()
+    );
 }
 
 #[cfg_attr(not(test), unsafe(no_mangle))]

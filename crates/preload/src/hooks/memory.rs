@@ -70,10 +70,8 @@ unsafe extern "C" fn mremap(
 
 #[cfg_attr(not(test), unsafe(no_mangle))]
 unsafe extern "C" fn mprotect(address: *mut c_void, length: size_t, protection: c_int) -> c_int {
-    // The engine touches registered pages by plain loads and stores.
-    if protection & (libc::PROT_READ | libc::PROT_WRITE) != libc::PROT_READ | libc::PROT_WRITE {
-        gone(address, length);
-    }
+    // GPUs have registered pages with the protection they had: a wider one must reach them, too.
+    gone(address, length);
     // SAFETY: the program calls as it would call the C library.
     unsafe { real::mprotect(address, length, protection) }
 }

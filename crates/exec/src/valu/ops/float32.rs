@@ -73,7 +73,7 @@ ops! {
     v_rndne_f32(a: F32) -> F32 { L::round_f32::<{ round::NEAREST }>(a) }
     v_fract_f32[x](a: F32) -> F32 { L::map1(a, |a| rounding::v_fract_f32(a, PLAIN)) }
     => modal { let m = mode(x); L::map1(a, |a| rounding::v_fract_f32(a, m)) }
-    v_ldexp_f32[x](a: F32, e: B32) -> F32 { L::map2(a, e, |a, e| rounding::v_ldexp_f32(a, e as i32, PLAIN)) }
+    v_ldexp_f32[x](a: F32, e: B32) -> F32 { L::scale_f32(a, e) }
     => modal { let m = mode(x); L::map2(a, e, |a, e| rounding::v_ldexp_f32(a, e as i32, m)) }
     v_frexp_mant_f32(a: F32) -> F32 {
         let exponent = L::and(a, L::splat(0x7f80_0000));

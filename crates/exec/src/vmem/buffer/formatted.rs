@@ -302,10 +302,8 @@ fn store_run(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
         }
         let data = format.pack(values);
         let to = buffer.address(at[lane], 0);
-        match cx.unit.memory.locate(to, bytes as u64, true) {
-            // SAFETY: `locate` vouches for the bytes.
-            Ok(p) => unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), p, bytes) },
-            Err(kind) => return address::fault(cx, record, "store", bytes, to, lane, kind),
+        if let Err(kind) = cx.unit.memory.store(to, &data[..bytes]) {
+            return address::fault(cx, record, "store", bytes, to, lane, kind);
         }
     }
     Flow::Next

@@ -322,20 +322,11 @@ pub fn write(
             continue;
         }
         let address = buffer.address(at, more);
-        match cx.unit.memory.locate(address, from.len() as u64, true) {
-            // SAFETY: as for `read`, for writing.
-            Ok(p) => unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), p, from.len()) },
-            Err(kind) => {
-                return Err(address::fault(
-                    cx,
-                    record,
-                    "store",
-                    from.len(),
-                    address,
-                    lane,
-                    kind,
-                ));
-            }
+        if let Err(kind) = cx.unit.memory.store(address, from) {
+            let bytes = from.len();
+            return Err(address::fault(
+                cx, record, "store", bytes, address, lane, kind,
+            ));
         }
     }
     Ok(())

@@ -34,6 +34,12 @@ mod field {
     pub const PROPERTIES: u64 = 180;
     pub const SCRATCH_MAX_USE_INDEX: u64 = 184;
     pub const INACTIVE_SIGNAL: u64 = 192;
+    pub const ALT_MAX_USE_INDEX: u64 = 200;
+    pub const ALT_SCRATCH_BASE: u64 = 224;
+    pub const ALT_DISPATCH_LIMIT: [u64; 3] = [232, 236, 240];
+    pub const ALT_LANE_BYTES: u64 = 244;
+    pub const ALT_TMPRING_SIZE: u64 = 248;
+    /// For each XCC the last dispatch that used the main and the alternate scratch, 8 bytes each.
     pub const SCRATCH_LAST_USED_INDEX: u64 = 256;
 }
 
