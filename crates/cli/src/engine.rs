@@ -142,6 +142,7 @@ impl Engine {
                 Ok(report) => Compiled::Yes {
                     runs: report.runs,
                     instructions: report.instructions,
+                    refused: report.refused,
                     bytes: report.bytes,
                     seconds: report.seconds,
                 },

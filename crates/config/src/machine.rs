@@ -117,9 +117,10 @@ impl From<KfdVersion> for String {
     }
 }
 
-/// Bits of `capability` that promise a debugger or the trap handler of version 2: trap debug,
-/// launch override, launch mode, precise memory, precise ALU, debug firmware.
-const DEBUGGER: u32 = 0x8000 | 0x1_0000 | 0x2_0000 | 0x4_0000 | 0x4000_0000 | 0x2000_0000;
+/// Bits of `capability` that promise a debugger: trap debug, launch override, launch mode, precise memory, precise ALU.
+/// The bit for debug firmware (0x2000_0000) stays: without it the HSA runtime 7.2 cannot be initialised again after it
+/// was shut down (`hsaKmtRuntimeDisable` refuses, and it leaves the driver open).
+const DEBUGGER: u32 = 0x8000 | 0x1_0000 | 0x2_0000 | 0x4_0000 | 0x4000_0000;
 /// Bit of `capability` that promises shared virtual memory.
 const SVM: u32 = 0x0800_0000;
 

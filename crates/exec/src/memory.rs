@@ -1,5 +1,27 @@
 //! What execution asks of GPU memory: which host bytes lie behind an address.
 //! The device implements [`AddressSpace`]; waves keep the extents they used last.
+//!
+//! # Access by several threads
+//!
+//! The workers of a dispatch, the host program that mapped a buffer and other queues reach the same bytes at the same
+//! time, as the processors of a GPU do. Nothing but raw pointers ever refers to them: no reference is made that would
+//! claim bytes for one thread.
+//!
+//! - Atomic: the read-modify-write operations (`vmem::rmw`, `smem::atomic`) are host atomics on aligned values,
+//!   sequentially consistent; an address that is not aligned stops the wave. Aligned words that scalar instructions
+//!   load are relaxed atomic loads.
+//! - Plain: all other loads and stores of vector and scalar instructions, copies to and from LDS, scratch.
+//!
+//! A kernel without races on the GPU orders its plain accesses by atomics, barriers and the ends of dispatches, which
+//! are host atomics, locks or one thread here. What remains is the flag that one wave stores and another one loads
+//! with an ordinary instruction and cache-policy bits, as compilers implement atomic loads and stores. Rust's rules
+//! call that a data race. It is accepted, since making all vector accesses atomic would cost their vector
+//! instructions: each access is a machine load or store, in a handler that is reached through a function pointer or in
+//! code compiled instruction by instruction, so nothing merges the accesses of two instructions or repeats one, and aligned words are not torn by
+//! any host that has a back end here. On x86-64 the host keeps their order too; elsewhere the instructions that
+//! wait for memory or act on caches are fences ([`order`]).
+
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A run of GPU addresses with storage in this process.
 #[derive(Clone, Copy, Debug)]
@@ -50,6 +72,14 @@ pub unsafe trait AddressSpace: Sync {
     fn find(&self, address: u64) -> Result<Extent, FaultKind>;
     /// The extent nearest to `address`, for the text of an error.
     fn extent_near(&self, address: u64) -> Option<Extent>;
+}
+
+/// Orders the accesses of a wave before and after, where the host does not by itself: for instructions that wait for
+/// memory or act on caches.
+#[inline(always)]
+pub fn order() {
+    #[cfg(not(target_arch = "x86_64"))]
+    std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
 }
 
 /// How many extents a [`MemoryPort`] remembers.
@@ -216,14 +246,22 @@ impl<'a> MemoryPort<'a> {
     #[inline(always)]
     pub fn read<const N: usize>(&mut self, address: u64) -> Result<[u8; N], FaultKind> {
         let p = self.locate(address, N as u64, false)?;
-        // SAFETY: `locate` vouches for N readable bytes; GPU memory is only ever touched through raw pointers.
+        // SAFETY: `locate` vouches for N readable bytes; for other threads see the head of this module.
         Ok(unsafe { p.cast::<[u8; N]>().read_unaligned() })
     }
 
     /// Reads a word.
     #[inline(always)]
     pub fn read_u32(&mut self, address: u64) -> Result<u32, FaultKind> {
-        self.read(address).map(u32::from_le_bytes)
+        let p = self.locate(address, 4, false)?.cast::<u32>();
+        let word = if p.is_aligned() {
+            // SAFETY: `locate` vouches for the bytes, they are aligned, and this process may write all storage.
+            unsafe { AtomicU32::from_ptr(p) }.load(Ordering::Relaxed)
+        } else {
+            // SAFETY: `locate` vouches for the bytes; for other threads see the head of this module.
+            unsafe { p.read_unaligned() }
+        };
+        Ok(u32::from_le(word))
     }
 
     /// Writes `N` bytes.

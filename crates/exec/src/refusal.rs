@@ -44,6 +44,7 @@ pub fn reason(op: Op) -> Option<&'static str> {
         _ if name.starts_with("ds_bvh_stack_") => {
             "serves image_bvh instructions (ray tracing), and the manuals do not define its DECODE_ADDR"
         }
+        _ if name.ends_with("_f8f6f4") => "a reserved matrix format",
         _ if is_graphics(name) => "graphics: only compute executes here",
         _ => return None,
     })

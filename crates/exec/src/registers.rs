@@ -74,17 +74,6 @@ impl Slot {
 /// log2 of the bytes of a page.
 pub const PAGE_SHIFT: u32 = 12;
 
-/// What a [`Source`] refers to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// A register, by its key ([`Slot::key`]).
-    Register(u32),
-    /// A row outside the registers, by its address.
-    Row(u64),
-    /// A row of the worker's shared values, by its number.
-    Shared(usize),
-}
-
 /// Where 16 or more words lie that a lane operation reads, resolved as far as it can be when code is decoded:
 /// a base that the wave knows, and an offset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -119,15 +108,6 @@ impl Source {
             base: Source::ABSOLUTE as u16,
             step: 0,
             offset: row.as_ptr() as u64,
-        }
-    }
-
-    /// What the source refers to.
-    pub fn place(self) -> Place {
-        match usize::from(self.base) {
-            Source::ABSOLUTE => Place::Row(self.offset),
-            Source::SHARED => Place::Shared(self.offset as usize / 64),
-            page => Place::Register((page as u32) << PAGE_SHIFT | self.offset as u32),
         }
     }
 

@@ -159,7 +159,9 @@ fn in_parts<L: Lanes>(
             #[cfg(target_arch = "x86_64")]
             Part::Code(code) => unsafe {
                 let (wave, unit) = (&mut *cx.wave, &mut *cx.unit);
+                let full = args.exec == u64::MAX >> (64 - wave.lanes);
                 code.run(
+                    full,
                     &mut wave.v,
                     &mut unit.pool,
                     &mut wave.s,

@@ -335,8 +335,8 @@ pub struct Temp {
     pub splat: [[[u32; 16]; 2]; 4],
     /// Modified sources: low and high words.
     pub src: [[[u32; 64]; 2]; 4],
-    /// Results before modifiers.
-    pub dst: [[u32; 64]; 4],
+    /// Results before modifiers: low and high words.
+    pub dst: [[u32; 64]; 2],
     /// Values that compiled code has no registers for.
     pub spill: [[u32; 16]; crate::jit::SPILL_ROWS],
 }
@@ -347,7 +347,7 @@ impl Temp {
         Box::new(Temp {
             splat: [[[0; 16]; 2]; 4],
             src: [[[0; 64]; 2]; 4],
-            dst: [[0; 64]; 4],
+            dst: [[0; 64]; 2],
             spill: [[0; 16]; crate::jit::SPILL_ROWS],
         })
     }

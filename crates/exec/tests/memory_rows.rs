@@ -45,16 +45,12 @@ fn missing(target: rocjitsu_isa::Target) -> BTreeSet<String> {
         if found.is_some() {
             lowered.insert(inst.op().name().to_owned());
         } else {
-            let record = inst.row().record;
             let gds = if inst.field(rocjitsu_isa::Name::gds).unwrap_or(0) != 0 {
                 " gds"
             } else {
                 ""
             };
-            let to_lds = inst.row().operand(rocjitsu_isa::Name::vdata).is_none()
-                && record.contains("FORMAT_X_LDS");
-            let lds = if to_lds { " format to lds" } else { "" };
-            out.insert(format!("{}{gds}{lds}", inst.op().name()));
+            out.insert(format!("{}{gds}", inst.op().name()));
         }
     }
     // The vectors also have typed instructions with format numbers that mean nothing.
@@ -67,10 +63,6 @@ const REASONS: &[(&str, &str)] = &[
     (
         " gds",
         "global data share: memory between workgroups that the driver never gives to compute",
-    ),
-    (
-        "ds_gws_",
-        "global wave sync joins waves of different workgroups; nothing here spans them",
     ),
     ("ds_add_gs_reg_rtn", "registers of geometry shaders"),
     ("ds_sub_gs_reg_rtn", "registers of geometry shaders"),
@@ -93,10 +85,6 @@ const REASONS: &[(&str, &str)] = &[
         "saves the tensor mover's state for a context switch",
     ),
     ("tensor_stop", "stops the tensor mover for a context switch"),
-    (
-        " format to lds",
-        "formatted data to LDS, which no compiler asks for",
-    ),
 ];
 
 #[test]

@@ -319,3 +319,24 @@ fn registers_beyond_the_allocation_stop_the_wave() {
         ));
     }
 }
+
+/// CDNA5 manual, table of matrix formats: 0 to 4 are formats, 5 to 7 reserved. All 25 pairs execute.
+#[test]
+fn every_pair_of_matrix_formats() {
+    let memory = Memory::new(BASE, 4096);
+    let mut bench = bench(Target::Gfx1250, &memory);
+    for (a, b) in (0..8u64).flat_map(|a| (0..8u64).map(move |b| (a, b))) {
+        // v_wmma_f32_16x16x128_f8f6f4 v[32:39], v[0:15], v[16:31], 0
+        let word = 0x0202_2100_cc33_0020 | a << 11 | (b & 3) << 59 | b >> 2 << 14;
+        let flow = bench.step(&word.to_le_bytes(), BASE).unwrap();
+        if a < 5 && b < 5 {
+            assert_eq!(flow, Flow::Next, "{a} {b}: {:?}", bench.fault());
+        } else {
+            let cause = bench.fault().unwrap().cause.to_string();
+            assert!(
+                cause.contains("a reserved matrix format"),
+                "{a} {b}: {cause}"
+            );
+        }
+    }
+}

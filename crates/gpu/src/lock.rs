@@ -9,7 +9,7 @@ use std::sync::{
 
 /// The place of a lock in the order, below 64. A thread that holds a lock takes only locks of higher rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Rank(pub u8);
+pub struct Rank(pub u16);
 
 impl Rank {
     /// The tables of a driver's context: handles and their allocations.
@@ -22,10 +22,10 @@ impl Rank {
     pub const USERS: Rank = Rank(40);
 }
 
-// Ranks that this thread holds, one bit for each. Without a destructor: locks are taken until the very end of a
-// thread, when those of other values have run.
 #[cfg(debug_assertions)]
 thread_local! {
+    /// A bit for each rank that is held. It has no destructor: programs free GPU memory from their own destructors,
+    /// which may run after those of this thread's variables.
     static HELD: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
@@ -36,15 +36,18 @@ struct Held(#[cfg_attr(not(debug_assertions), allow(dead_code))] Rank);
 impl Held {
     fn new(rank: Rank) -> Held {
         #[cfg(debug_assertions)]
-        {
-            let held = HELD.get();
+        HELD.with(|held| {
+            let (now, bit) = (held.get(), 1u64 << rank.0);
             assert!(
-                held >> rank.0 == 0,
-                "a lock of rank {} is taken while {held:#x} (a bit for each rank) are held: the order is ascending",
-                rank.0
+                now < bit,
+                "a lock of rank {} is taken while ranks {:?} are held: the order is ascending",
+                rank.0,
+                (0..64)
+                    .filter(|other| now >> other & 1 == 1)
+                    .collect::<Vec<_>>()
             );
-            HELD.set(held | 1 << rank.0);
-        }
+            held.set(now | bit);
+        });
         Held(rank)
     }
 }
@@ -52,7 +55,7 @@ impl Held {
 impl Drop for Held {
     fn drop(&mut self) {
         #[cfg(debug_assertions)]
-        HELD.set(HELD.get() & !(1 << self.0.0));
+        HELD.with(|held| held.set(held.get() & !(1 << self.0.0)));
     }
 }
 

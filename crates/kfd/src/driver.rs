@@ -457,16 +457,6 @@ impl Driver {
         &self.recorder
     }
 
-    #[cfg(test)]
-    pub(crate) fn descriptors(&self) -> &Descriptors {
-        &self.descriptors
-    }
-
-    /// The account of the system's memory that GPUs may have.
-    pub(crate) fn gtt(&self) -> &Arc<Account> {
-        &self.gtt
-    }
-
     pub(crate) fn buffers(&self) -> &Buffers {
         &self.buffers
     }
@@ -487,6 +477,16 @@ impl Driver {
     /// What computes the lanes.
     pub(crate) fn backend(&self) -> Backend {
         self.backend
+    }
+
+    #[cfg(test)]
+    pub(crate) fn descriptors(&self) -> &Descriptors {
+        &self.descriptors
+    }
+
+    /// The account of the system's memory that GPUs may have.
+    pub(crate) fn gtt(&self) -> &Arc<Account> {
+        &self.gtt
     }
 
     pub(crate) fn gpus(&self) -> &[Gpu] {

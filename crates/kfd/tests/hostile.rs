@@ -302,7 +302,7 @@ fn a_forked_child_gets_ebadf_and_opens_anew() {
     let child = unsafe { libc::fork() };
     assert!(child >= 0);
     if child == 0 {
-        let outcome = std::panic::catch_unwind(|| {
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             let mut version = abi::GetVersion::default();
             assert!(client.driver.is_forked());
             assert!(client.driver.is_ours(client.kfd.as_raw_fd()));
@@ -315,7 +315,7 @@ fn a_forked_child_gets_ebadf_and_opens_anew() {
             let kfd = fresh.open(Path::new("/dev/kfd"), FLAGS).unwrap().unwrap();
             assert_eq!(ioctl(&fresh, &kfd, b'K', 1, &mut version), Ok(()));
             assert_eq!(version.minor_version, 17);
-        });
+        }));
         // SAFETY: ends the child without running the parent's handlers.
         unsafe { libc::_exit(i32::from(outcome.is_err())) };
     }

@@ -1,11 +1,13 @@
 //! Nanoseconds per matrix instruction, and the ratio to a native f32 FMA loop that does as many
-//! multiply-adds, measured in the same run: `cargo run --release --example matrix_bench [part of a name] [back end]`.
+//! multiply-adds, measured in the same run: `cargo run --release --example matrix_bench [part of a name] [back end] [integers]`.
 
 use std::hint::black_box;
 use std::time::Instant;
 
 use rocjitsu_lanes::backend::Backend;
-use rocjitsu_lanes::matrix::{COperand, Element, Family, MatrixOp, Operands, Prepared};
+use rocjitsu_lanes::matrix::{
+    COperand, Element, Family, MatrixOp, Operands, Prepared, ScaleOperand,
+};
 
 /// Best nanoseconds per call of several rounds.
 fn time(mut f: impl FnMut()) -> f64 {
@@ -51,11 +53,17 @@ fn native(a: &[[f32; 32]], b: &[[f32; 32]], d: &mut [[f32; 32]]) {
     }
 }
 
-/// Pseudo-random normal numbers (sum of uniform ones).
-struct Random(u64);
+/// Pseudo-random normal numbers (sum of uniform ones), rounded to integers if so wished.
+struct Random(u64, bool);
 
 impl Random {
+    /// A normal number, or a small integer.
     fn next(&mut self) -> f32 {
+        let x = self.normal();
+        if self.1 { (x * 2.0).round() } else { x }
+    }
+
+    fn normal(&mut self) -> f32 {
         (0..6)
             .map(|_| {
                 self.0 = self
@@ -78,7 +86,10 @@ impl Random {
             Element::Bf16 => random.next().to_bits() >> 16 | random.next().to_bits() & 0xffff_0000,
             Element::F32 | Element::Xf32 => random.next().to_bits(),
             Element::F64 => 0x3ff0_0000 | (random.next().to_bits() & 0x000f_ffff),
-            // Values of moderate size in every 8-bit format.
+            // Whole numbers in OCP FP8, or values of moderate size in every 8-bit format.
+            _ if random.1 => (0..4).fold(0, |word, _| {
+                word << 8 | [0x38, 0x40, 0xb8, 0x44][random.next().abs() as usize % 4]
+            }),
             _ => (0..4).fold(0, |word, _| {
                 word << 8
                     | (random.next().to_bits() >> 24 & 0x80
@@ -134,7 +145,7 @@ fn main() {
         "{:<36} {:>8} {:>10} {:>10} {:>10} {:>10} {:>7}",
         "instruction", "madds", "native ns", "scalar ns", "avx2 ns", "avx512 ns", "ratio"
     );
-    let mut random = Random(1);
+    let mut random = Random(1, std::env::args().nth(3).is_some());
     let only = std::env::args().nth(1).unwrap_or_default();
     let backends = std::env::args().nth(2).unwrap_or_default();
     for (family, name) in names {
@@ -148,34 +159,44 @@ fn main() {
         let a = random.registers(need.a, op.a);
         let b = random.registers(need.b, op.b);
         let index = vec![[0x4444_4444u32; 64]; need.index];
-        let rows = |registers: &[[u32; 64]]| -> Vec<Vec<u32>> {
-            registers.iter().map(|r| r.to_vec()).collect()
+        let rows = |registers: &[[u32; 64]]| -> Vec<*const u32> {
+            registers.iter().map(|row| row.as_ptr()).collect()
         };
-        let (a, b, index) = (rows(&a), rows(&b), rows(&index));
-        let slices = |rows: &'_ [Vec<u32>]| -> Vec<&'static [u32]> {
-            rows.iter().map(|r| &*r.clone().leak()).collect()
+        let (a_rows, b_rows, index_rows) = (rows(&a), rows(&b), rows(&index));
+        let mut d = random.registers(need.d.max(need.c), op.d);
+        let start = d.clone();
+        let d_rows: Vec<*mut u32> = d.iter_mut().map(|row| row.as_mut_ptr()).collect();
+        let c_rows: Vec<*const u32> = d_rows.iter().map(|row| row.cast_const()).collect();
+        let operands = Operands {
+            a: &a_rows,
+            b: &b_rows,
+            c: COperand::Rows(&c_rows),
+            index: &index_rows,
+            scale_a: ScaleOperand::One,
+            scale_b: ScaleOperand::One,
         };
-        let (a, b, index) = (slices(&a), slices(&b), slices(&index));
-        let mut operands = Operands::dense(&a, &b, COperand::InPlace);
-        operands.index = &index;
-        let start = random.registers(need.d.max(need.c), op.d);
         let mut times = Vec::new();
         for backend in Backend::ALL {
             if !backend.is_supported() || !backends.is_empty() && backends != backend.name() {
                 times.push(f64::NAN);
                 continue;
             }
-            let mut d = start.clone();
             let mut count = 0;
             times.push(time(|| {
                 // Start again now and then, as a kernel does with its next tile.
                 if count % 64 == 0 {
-                    d.copy_from_slice(&start);
+                    for (row, start) in d_rows.iter().zip(&start) {
+                        // SAFETY: a row of D has 64 words.
+                        unsafe { row.copy_from_nonoverlapping(start.as_ptr(), 64) };
+                    }
                 }
                 count += 1;
-                black_box(&prepared)
-                    .execute(backend, black_box(&operands), black_box(&mut d))
-                    .expect("valid operands");
+                // SAFETY: the registers are as many as the instruction needs, C is D.
+                unsafe {
+                    black_box(&prepared)
+                        .execute_at(backend, black_box(&operands), black_box(&d_rows))
+                        .expect("the back end is supported");
+                }
             }));
         }
         let native = native_time(madds);

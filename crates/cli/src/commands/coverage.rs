@@ -206,7 +206,7 @@ fn instances(row: &Row, set: FeatureSet) -> impl Iterator<Item = Inst> {
     // DPP and SDWA are asked for by certain codes of the first source, at bit 0 or bit 32; hardware registers
     // and messages by the immediate, of a register all 32 bits.
     let codes = (0..512u128).flat_map(|code| [code, code << 32, code | 31 << 11]);
-    codes.chain((0..512).map(random)).filter_map(attempt)
+    codes.chain((0..2048).map(random)).filter_map(attempt)
 }
 
 /// Tries a form: it executes if one of its first instances does.

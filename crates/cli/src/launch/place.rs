@@ -67,6 +67,8 @@ pub enum Compiled {
         runs: u64,
         /// Instructions in them.
         instructions: u64,
+        /// Runs that could not be compiled.
+        refused: u64,
         /// Bytes of code.
         bytes: u64,
         /// Time spent, on all threads together.

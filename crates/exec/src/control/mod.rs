@@ -103,7 +103,9 @@ fn is_nop(op: Op) -> bool {
     )
 }
 
+/// Waits for memory are among these.
 fn nop(_: &mut Cx<'_, '_>, _: &Record) -> Flow {
+    crate::memory::order();
     Flow::Next
 }
 

@@ -3,12 +3,14 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use rocjitsu_lanes::kernel::{Args, Src};
-use rocjitsu_lanes::trace::Recorder;
+use rocjitsu_lanes::kernel::{Args, Kind, Src};
 use rocjitsu_lanes::trace::graph::{Graph, Id, Op};
+use rocjitsu_lanes::trace::{Recorder, Trace};
+use rocjitsu_lanes::vector::Lanes;
 
-use crate::record::{Fast, Record, Step as Kind};
-use crate::registers::{PAGE_SHIFT, Place, Source};
+use crate::record::{Operand, Record};
+use crate::registers::{PAGE_SHIFT, VectorRegisters};
+use crate::valu::{Dpp, dual};
 use crate::wave::scalar;
 
 /// One thing that compiled code does, in order.
@@ -50,6 +52,19 @@ struct Collector {
     ends: Vec<(usize, Vec<Write>)>,
 }
 
+/// What a record reads of the scalar file, and what it writes.
+#[derive(Default)]
+struct Effects {
+    rows: Vec<(u32, Id)>,
+    masks: Vec<(u32, Id)>,
+    words_read: Vec<u32>,
+    masks_read: Vec<u32>,
+}
+
+fn is_half(kind: Kind) -> bool {
+    matches!(kind, Kind::B16 | Kind::F16 | Kind::Bf16)
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Write {
     Row(u32, Id),
@@ -89,55 +104,68 @@ impl Collector {
 
     /// Adds a record, or leaves everything as it is.
     fn take(&mut self, record: &Record) -> Option<()> {
-        if record.step == Kind::Handler {
-            return None;
-        }
-        let details = record.valu.as_deref()?;
-        let kernel = details.trace?;
-        let fast = &record.fast;
-
-        let words = fast.spread.iter().take(usize::from(fast.scalars));
-        let words: Vec<u32> = words.map(|&(_, n)| n.into()).collect();
-        if words
-            .iter()
-            .any(|&w| self.masks.keys().any(|&n| self.covers(n, w)))
-        {
-            return None;
-        }
-        let mut mask_read = None;
-        self.recorder.mask = None;
-        if details.takes_mask {
-            let n = u32::from(fast.mask);
-            self.recorder.mask = Some(match self.masks.get(&n) {
-                Some(&id) => id,
-                None if self.masks.keys().any(|&w| self.overlap(n, w)) => return None,
-                None => {
-                    mask_read = Some(n);
-                    self.recorder.graph.leaf(Op::Mask, n)
+        // The halves of a dual instruction read before either writes.
+        let mut effects = Effects::default();
+        match dual::halves(record) {
+            Some(halves) => {
+                for half in halves {
+                    self.evaluate(half, &mut effects)?;
                 }
-            });
+            }
+            None => self.evaluate(record, &mut effects)?,
         }
-        let mask_written = (fast.mask_out != Fast::NO_MASK).then_some(u32::from(fast.mask_out));
-        if let Some(n) = mask_written {
+        self.admit(&effects)?;
+        let mut writes = Vec::new();
+        for (key, id) in effects.rows {
+            self.rows.insert(key, id);
+            writes.push(Write::Row(key, id));
+        }
+        for (n, id) in effects.masks {
+            self.masks.insert(n, id);
+            let stored = self.recorder.graph.two(Op::MaskAnd, id, self.active, 0);
+            writes.push(Write::Mask(n, stored));
+        }
+        self.words_read.extend(effects.words_read);
+        self.masks_read.extend(effects.masks_read);
+        self.ends.push((self.recorder.graph.nodes.len(), writes));
+        Some(())
+    }
+
+    /// Whether the scalar file is read and written in an order that lanes, group by group, can keep.
+    fn admit(&self, effects: &Effects) -> Option<()> {
+        let covered = |n: &u32| effects.words_read.iter().any(|&w| self.covers(*n, w));
+        if self.masks.keys().any(covered) {
+            return None;
+        }
+        let askew = |m: u32, n: u32| m != n && self.overlap(m, n);
+        let written = |n: u32| self.masks.keys().any(|&m| askew(m, n));
+        if effects.masks_read.iter().any(|&n| written(n)) {
+            return None;
+        }
+        for &(n, _) in &effects.masks {
             let read = |w: &u32| self.covers(n, *w);
-            let askew = |&m: &u32| m != n && self.overlap(m, n);
+            let mut masks = self
+                .masks
+                .keys()
+                .chain(&self.masks_read)
+                .chain(&effects.masks_read);
             if self.overlap(n, scalar::EXEC as u32)
-                || usize::try_from(n).is_ok_and(|n| n >= scalar::COUNT - 1)
-                || self.words_read.iter().chain(&words).any(read)
-                || self.masks.keys().chain(&self.masks_read).any(askew)
-                || mask_read.iter().any(askew)
+                || n as usize >= scalar::COUNT - 1
+                || self.words_read.iter().chain(&effects.words_read).any(read)
+                || masks.any(|&m| askew(m, n))
             {
                 return None;
             }
         }
+        Some(())
+    }
 
-        for slot in 0..3 {
-            self.recorder.operands[2 * slot] = self.operand(fast.src[slot], record);
-            self.recorder.operands[2 * slot + 1] = self.operand(fast.hi[slot], record);
-        }
-        let keys = [fast.dst.key(), fast.dst_hi.key()];
-        for (part, &key) in keys.iter().enumerate() {
-            self.recorder.operands[6 + part] = Some(self.row(key));
+    /// Traces a lane operation on the registers as they are.
+    fn evaluate(&mut self, record: &Record, effects: &mut Effects) -> Option<()> {
+        let details = record.valu.as_deref()?;
+        let kernel = details.trace?;
+        if details.sdwa.is_some() || details.to_exec || record.imm != 0 {
+            return None;
         }
         let mut shape = Args {
             dst: std::ptr::null_mut(),
@@ -147,34 +175,145 @@ impl Collector {
             mask_in: 0,
             mask_out: 0,
             chunks: 1,
-            keep: fast.keep,
-            dst_shift: fast.dst_shift.into(),
+            keep: 0,
+            dst_shift: 0,
             aux: record.aux,
         };
+        // Lanes that are written as far as they are active.
+        let mut written = self.condition(u64::MAX);
         for slot in 0..3 {
-            shape.src[slot].shift = fast.shift[slot].into();
+            let Some(kind) = details.inputs[slot] else {
+                break;
+            };
+            let mods = &details.source[slot];
+            let [mut lo, mut hi] = self.operand(record.src[slot], kind, mods.shift, effects)?;
+            if let Some(dpp) = details.dpp.as_ref().filter(|_| slot == 0) {
+                let valid;
+                ([lo, hi], valid) = self.permuted(dpp, [lo, hi])?;
+                written = self.condition(dpp.written);
+                if !dpp.bound_ctrl {
+                    written = self.recorder.graph.two(Op::MaskAnd, written, valid, 0);
+                }
+            }
+            let shift = match record.src[slot] {
+                Operand::Const(_) => 0,
+                _ if is_half(kind) => mods.shift,
+                _ => 0,
+            };
+            shape.src[slot].shift = shift;
+            let changes = mods.lanes(details.flush_in);
+            let values = if details.prepare && !changes.is_none() {
+                shape.src[slot].shift = 0;
+                let modified = self.recorder.compute(|| {
+                    let low = Trace::shr(lo, Trace::splat(shift));
+                    changes.apply::<Trace>(kind, low, hi)
+                })?;
+                [modified.0, modified.1]
+            } else {
+                [lo, hi]
+            };
+            self.recorder.operands[2 * slot] = Some(values[0]);
+            self.recorder.operands[2 * slot + 1] = Some(values[1]);
         }
+        self.recorder.mask = None;
+        if details.takes_mask {
+            let n = record.mask.scalar()? as u32;
+            self.recorder.mask = Some(match self.masks.get(&n) {
+                Some(&id) => id,
+                None => {
+                    effects.masks_read.push(n);
+                    self.recorder.graph.leaf(Op::Mask, n)
+                }
+            });
+        }
+        let zero = self.recorder.graph.constant(0);
+        let keys = record.dst.vector().map(|r| [self.key(r), self.key(r + 1)]);
+        let olds = keys.map_or([zero; 2], |keys| keys.map(|key| self.row(key)));
+        let finished = details.finish && !details.result_modifiers().is_none();
+        if !finished {
+            shape.keep = details.keep;
+            shape.dst_shift = details.dst_shift;
+        }
+        self.recorder.operands[6] = Some(olds[0]);
+        self.recorder.operands[7] = Some(olds[1]);
         self.recorder.trace(kernel, &shape);
         if self.recorder.failed {
             return None;
         }
 
-        let mut writes = Vec::new();
-        for (&key, result) in keys.iter().zip(self.recorder.results) {
+        let mut results = self.recorder.results;
+        if let (true, Some(lo)) = (finished, results[0]) {
+            let changes = details.result_modifiers();
+            let hi = results[1].unwrap_or(zero);
+            let (half, keep, shift) = (is_half(details.out), details.keep, details.dst_shift);
+            let (lo, hi) = self.recorder.compute(|| {
+                let (lo, hi) = changes.apply::<Trace>(details.out, lo, hi);
+                if !half {
+                    return (lo, hi);
+                }
+                let kept = Trace::and(olds[0], Trace::splat(keep));
+                (Trace::or(Trace::shl(lo, Trace::splat(shift)), kept), hi)
+            })?;
+            results = [Some(lo), results[1].map(|_| hi)];
+        }
+        for (part, result) in results.into_iter().enumerate() {
             if let Some(id) = result {
-                self.rows.insert(key, id);
-                writes.push(Write::Row(key, id));
+                let graph = &mut self.recorder.graph;
+                let id = graph.three(Op::Select, written, id, olds[part]);
+                effects.rows.push((keys?[part], id));
             }
         }
-        if let (Some(n), Some(id)) = (mask_written, self.recorder.mask_result) {
-            self.masks.insert(n, id);
-            let stored = self.recorder.graph.two(Op::MaskAnd, id, self.active, 0);
-            writes.push(Write::Mask(n, stored));
+        if let (true, Some(id)) = (details.gives_mask, self.recorder.mask_result) {
+            let id = self.recorder.graph.two(Op::MaskAnd, id, written, 0);
+            effects.masks.push((record.dst2.scalar()? as u32, id));
         }
-        self.words_read.extend(words);
-        self.masks_read.extend(mask_read);
-        self.ends.push((self.recorder.graph.nodes.len(), writes));
         Some(())
+    }
+
+    /// The same lanes of every group, as the first 16 bits say.
+    fn condition(&mut self, bits: u64) -> Id {
+        self.recorder
+            .graph
+            .leaf(Op::ConstMask, bits as u32 & 0xffff)
+    }
+
+    /// A source whose lanes move within their groups of 16, all groups alike; and the lanes that read an active one.
+    fn permuted(&mut self, dpp: &Dpp, words: [Id; 2]) -> Option<([Id; 2], Id)> {
+        let first = &dpp.from[..16];
+        for group in 1..self.lanes as usize / 16 {
+            let alike = |bits: u64| (bits >> (16 * group)) as u16 == bits as u16;
+            let moved = first.iter().enumerate().all(|(lane, &from)| {
+                let reached = dpp.in_range >> lane & 1 != 0;
+                !reached
+                    || usize::from(dpp.from[16 * group + lane]) == usize::from(from) + 16 * group
+            });
+            if !moved || !alike(dpp.in_range) || !alike(dpp.written) {
+                return None;
+            }
+        }
+        if dpp.fetch_inactive || first.iter().any(|&from| from > 15) {
+            return None;
+        }
+        let reached = self.condition(dpp.in_range);
+        let graph = &mut self.recorder.graph;
+        let table = graph.table(std::array::from_fn(|lane| first[lane].into()));
+        let (zero, ones) = (graph.constant(0), graph.constant(u32::MAX));
+        let active = graph.three(Op::Select, self.active, ones, zero);
+        let active = graph.two(Op::Permute, table, active, 0);
+        let active = graph.two(Op::TestSet, active, active, 0);
+        let valid = graph.two(Op::MaskAnd, active, reached, 0);
+        let words = words.map(|word| match word {
+            Id::NONE => word,
+            word => {
+                let moved = graph.two(Op::Permute, table, word, 0);
+                graph.three(Op::Select, valid, moved, zero)
+            }
+        });
+        Some((words, valid))
+    }
+
+    fn key(&self, register: u32) -> u32 {
+        VectorRegisters::slot(self.lanes, register).key()
     }
 
     /// The value of a register at this point.
@@ -184,20 +323,36 @@ impl Collector {
         now.unwrap_or_else(|| graph.leaf(Op::Row, key))
     }
 
-    fn operand(&mut self, source: Source, record: &Record) -> Option<Id> {
-        match source.place() {
-            Place::Register(key) => Some(self.row(key)),
-            Place::Row(address) => {
-                let mut rows = record.constants.iter();
-                let row = rows.find(|row| row.0.as_ptr().addr() as u64 == address)?;
-                Some(self.recorder.graph.constant(row.0[0]))
-            }
-            Place::Shared(row) => {
-                let mut spread = record.fast.spread.iter();
-                let &(_, n) = spread.find(|&&(r, _)| usize::from(r) == row)?;
-                Some(self.recorder.graph.leaf(Op::Scalar, n.into()))
-            }
+    /// Low and high words of a source. `shift` is that of its modifiers.
+    fn operand(
+        &mut self,
+        operand: Operand,
+        kind: Kind,
+        shift: u32,
+        effects: &mut Effects,
+    ) -> Option<[Id; 2]> {
+        // Bits 0 and 1 of `shift` choose the registers of a pair; bit 2, that a scalar serves both elements.
+        let words = match (kind, operand) {
+            (Kind::PkF32, Operand::Scalar(_)) if shift & 4 != 0 => [0, 0],
+            (Kind::PkF32, Operand::Const(_)) => [0, 0],
+            (Kind::PkF32, _) => [shift & 1, shift >> 1 & 1],
+            (Kind::B64 | Kind::F64, _) => [0, 1],
+            _ => [0, 0],
+        };
+        let mut ids = [Id::NONE; 2];
+        for (id, word) in ids.iter_mut().zip(words) {
+            *id = match operand {
+                Operand::Vector(r) => self.row(self.key(u32::from(r) + word)),
+                Operand::Scalar(n) => {
+                    let n = u32::from(n) + word;
+                    effects.words_read.push(n);
+                    self.recorder.graph.leaf(Op::Scalar, n)
+                }
+                Operand::Const(k) => self.recorder.graph.constant((k >> (32 * word)) as u32),
+                Operand::Special(_) | Operand::None => return None,
+            };
         }
+        Some(ids)
     }
 
     /// Orders what is left when writes that are overwritten, and what only they need, are gone.

@@ -3,14 +3,16 @@
 
 use std::collections::HashMap;
 
-use iced_x86::{Code, Instruction, MemoryOperand, Register, RoundingControl};
-use rocjitsu_lanes::trace::graph::{Id, Node, Op};
+use iced_x86::{Code, Instruction, MemoryOperand, Register};
+use rocjitsu_lanes::trace::graph::{Id, Op};
 
 use super::assembler::{
     Arg, Assembler, CompileError, MASK_INDEX, ROW_INDEX, SCALARS, masked, with2, with2_imm, with3,
     with3_imm,
 };
 use super::collect::{Run, Step};
+use super::plan::{SIDE_BY_SIDE, folded, merged, uses, ways};
+use super::select::{binary, unary};
 use super::values::{Class, Home, Value, Values};
 
 /// Code of one run: bytes, and where in them it begins.
@@ -35,21 +37,29 @@ struct Emitter<'r> {
     uniform: Vec<bool>,
     /// Nodes that their only user takes from memory.
     folded: Vec<bool>,
+    /// Nodes that their only user, a select, computes in the lanes where it wants them.
+    merged: Vec<bool>,
+    /// All lanes are active.
+    full: bool,
+    /// The code is a loop over groups of lanes.
+    looped: bool,
     pool: Pool,
 }
 
-/// A bound on the bytes that [`emit`] gives.
+/// About the most bytes that [`emit`] gives.
 pub fn bound(run: &Run) -> usize {
-    let tables = 64 * run.graph.tables.len();
-    // Four ways; an instruction has at most 15 bytes, and a step a handful of instructions.
-    tables + 4 * run.graph.nodes.len() + run.steps.len() * 4 * 64 + 4096
+    let steps = run.steps.len();
+    // Done for up to four groups side by side if there are few (see `ways`); a step is a few instructions.
+    let turns = steps.max((4 * steps).min(SIDE_BY_SIDE));
+    64 * run.graph.tables.len() + 4 * steps + 64 * turns + 4096
 }
 
-/// Compiles a run for waves of `chunks` groups of 16 lanes; the code will lie at `address`.
+/// Compiles a run for waves of `chunks` groups of 16 lanes; the code will lie at `address`. With `full` it is for
+/// waves with all lanes active.
 ///
 /// # Errors
 /// The run has more values at a time than there is room for.
-pub fn emit(run: &Run, chunks: u32, address: u64) -> Result<Emitted, CompileError> {
+pub fn emit(run: &Run, chunks: u32, full: bool, address: u64) -> Result<Emitted, CompileError> {
     let ways = ways(run, chunks);
     let looped = ways < chunks;
     let count = run.graph.nodes.len();
@@ -69,12 +79,17 @@ pub fn emit(run: &Run, chunks: u32, address: u64) -> Result<Emitted, CompileErro
             Class::Vector
         }
     });
+    let uses = uses(run);
+    let merged = merged(run, &uses);
     let mut e = Emitter {
         run,
+        full,
+        looped,
         asm: Assembler::new(address + entry as u64, looped),
         values: Values::new(classes),
         ways,
-        folded: folded(run, &uniform, ways),
+        folded: folded(run, &uses, &merged, &uniform, ways),
+        merged,
         uniform,
         pool,
     };
@@ -110,38 +125,6 @@ pub fn emit(run: &Run, chunks: u32, address: u64) -> Result<Emitted, CompileErro
     Ok(Emitted { bytes, entry })
 }
 
-/// How many groups are computed side by side: as many as registers have room for.
-fn ways(run: &Run, chunks: u32) -> u32 {
-    let mut last = vec![0; run.graph.nodes.len()];
-    for (at, step) in run.steps.iter().enumerate() {
-        match *step {
-            Step::Compute(id) => {
-                for arg in run.graph.get(id).operands() {
-                    last[arg.0 as usize] = at;
-                }
-            }
-            Step::StoreRow(_, id) | Step::StoreMask(_, id) => last[id.0 as usize] = at,
-        }
-    }
-    let (mut live, mut most) = (0i32, 0);
-    let mut ends = vec![0i32; run.steps.len() + 1];
-    for (at, step) in run.steps.iter().enumerate() {
-        if let Step::Compute(id) = *step
-            && !run.graph.get(id).op.is_condition()
-        {
-            live += 1;
-            ends[last[id.0 as usize].max(at)] += 1;
-        }
-        most = most.max(live);
-        live -= ends[at];
-    }
-    let mut ways = chunks;
-    while ways > 1 && (most * ways as i32 > 30 || run.steps.len() * ways as usize > 1200) {
-        ways /= 2;
-    }
-    ways
-}
-
 /// Tables and constants, at addresses from `address` on.
 fn pool(run: &Run, address: u64) -> Pool {
     let mut pool = Pool {
@@ -171,73 +154,12 @@ fn pool(run: &Run, address: u64) -> Pool {
     pool
 }
 
-/// The operand that a node's instruction can take from memory, and whether a word spread over the lanes will do.
-fn memory_operand(node: &Node) -> Option<(usize, bool)> {
-    use Op::*;
-    match node.op {
-        Add | Sub | Mul | MinI | MaxI | MinU | MaxU | Shl | Shr | Sar | AddF | SubF | MulF
-        | MinF | MaxF | MaxOrB | CompareI | CompareU | CompareF | TestZero | TestSet => {
-            Some((1, true))
-        }
-        MulEvenU | MulEvenI | AddD | MulD | CompareD => Some((1, false)),
-        ShlBy | ShrBy | SarBy | RotrBy | RoundF | FromI | FromU | ToI | ToU => Some((0, true)),
-        HighToLow | Bytes => Some((0, false)),
-        Select => Some((1, true)),
-        Logic => match node.operands().count() {
-            2 | 3 => Some((node.operands().count() - 1, true)),
-            _ => None,
-        },
-        _ => None,
-    }
-}
-
-/// Nodes that are loaded by the instruction that uses them, which is the only one.
-fn folded(run: &Run, uniform: &[bool], ways: u32) -> Vec<bool> {
-    let mut uses = vec![0; run.graph.nodes.len()];
-    let mut stores = HashMap::new();
-    let live = run.steps.iter().filter_map(|step| match *step {
-        Step::Compute(id) => Some(run.graph.get(id)),
-        _ => None,
-    });
-    for node in live {
-        for id in node.operands() {
-            uses[id.0 as usize] += 1;
-        }
-    }
-    for (at, step) in run.steps.iter().enumerate() {
-        match *step {
-            Step::Compute(_) => {}
-            Step::StoreRow(key, id) => {
-                stores.insert(key, at);
-                uses[id.0 as usize] += 2;
-            }
-            Step::StoreMask(_, id) => uses[id.0 as usize] += 2,
-        }
-    }
-    let mut folded = vec![false; run.graph.nodes.len()];
-    for (at, step) in run.steps.iter().enumerate() {
-        let Step::Compute(id) = *step else { continue };
-        let node = run.graph.get(id);
-        let Some((operand, spread)) = memory_operand(&node) else {
-            continue;
-        };
-        let arg = node.args[operand];
-        let source = run.graph.get(arg);
-        let can = match source.op {
-            Op::Row => stores.get(&source.imm).is_none_or(|&store| at < store),
-            Op::Const | Op::Scalar => spread && (ways == 1 || uniform[id.0 as usize]),
-            _ => false,
-        };
-        folded[arg.0 as usize] = can && uses[arg.0 as usize] == 1;
-    }
-    folded
-}
-
 impl Emitter<'_> {
     /// How many times a step is done.
     fn turns(&self, step: &Step) -> u32 {
         match *step {
             Step::Compute(id) if self.uniform[id.0 as usize] => 1,
+            Step::StoreMask(..) if !self.looped => 1,
             _ => self.ways,
         }
     }
@@ -249,9 +171,22 @@ impl Emitter<'_> {
 
     /// Values that a step takes from registers.
     fn used(&self, step: &Step, way: u32) -> Vec<Value> {
+        let graph = &self.run.graph;
         let ids: Vec<Id> = match *step {
-            Step::Compute(id) => self.run.graph.get(id).operands().collect(),
+            Step::Compute(id) if self.merged[id.0 as usize] => Vec::new(),
+            Step::Compute(id) => {
+                let (inner, plain): (Vec<Id>, Vec<Id>) = graph
+                    .get(id)
+                    .operands()
+                    .partition(|arg| self.merged[arg.0 as usize]);
+                let inner = inner.into_iter().flat_map(|arg| graph.get(arg).args);
+                inner.filter(|&arg| arg != Id::NONE).chain(plain).collect()
+            }
+            Step::StoreRow(_, id) if self.full => vec![id],
             Step::StoreRow(_, id) => vec![id, self.run.inactive],
+            Step::StoreMask(_, id) if !self.looped => {
+                return (0..self.ways).map(|way| self.value(id, way)).collect();
+            }
             Step::StoreMask(_, id) => vec![id],
         };
         let in_registers = ids.into_iter().filter(|id| !self.folded[id.0 as usize]);
@@ -318,17 +253,43 @@ impl Emitter<'_> {
         match *step {
             Step::Compute(id) => self.compute(id, way, position)?,
             Step::StoreRow(key, id) => self.store_row(key, id, way, position)?,
-            Step::StoreMask(n, id) => {
-                let value = self.value(id, way);
-                let from = self.values.need(&mut self.asm, value)?;
+            Step::StoreMask(n, id) if self.looped => {
+                let from = self.need(id, way)?;
                 let to = self.asm.mask(n, way);
                 let store = Instruction::with2(Code::VEX_Kmovw_m16_kr, to, from);
                 self.asm.put(store)?;
             }
+            Step::StoreMask(n, id) => self.store_mask(n, id)?,
         }
         let used = self.used(step, way);
         self.values.step(used.into_iter(), position);
         Ok(())
+    }
+
+    /// Stores a whole mask at once: what reads it next reads it whole, and does not wait for that.
+    fn store_mask(&mut self, n: u32, id: Id) -> Result<(), CompileError> {
+        let mut parts = Vec::new();
+        for way in 0..self.ways {
+            parts.push(self.need(id, way)?);
+        }
+        let mut join = Code::VEX_Kunpckwd_kr_kr_kr;
+        let mut store = Code::VEX_Kmovd_m32_kr;
+        while parts.len() > 1 {
+            let mut joined = Vec::new();
+            for pair in parts.chunks_exact(2) {
+                let to = self.values.scratch(&mut self.asm, Class::Condition)?;
+                // The high half comes first.
+                self.asm.put(with3(join, to, pair[1], Arg::Reg(pair[0])))?;
+                joined.push(to);
+            }
+            if joined.len() > 1 {
+                join = Code::VEX_Kunpckdq_kr_kr_kr;
+                store = Code::VEX_Kmovq_m64_kr;
+            }
+            parts = joined;
+        }
+        let to = self.asm.mask(n, 0);
+        self.asm.put(Instruction::with2(store, to, parts[0]))
     }
 
     /// Stores whole rows: inactive lanes are put back as they were. A masked store that a load follows stalls.
@@ -336,6 +297,15 @@ impl Emitter<'_> {
         let value = self.value(id, way);
         let inactive = self.value(self.run.inactive, way);
         let from = self.values.need(&mut self.asm, value)?;
+        if self.full {
+            let row = self.asm.row(key, way)?;
+            let store = Instruction::with2(Code::EVEX_Vmovdqa64_zmmm512_k1z_zmm, row, from);
+            self.asm.put(store)?;
+            if !self.uniform[id.0 as usize] {
+                self.values.set_home(value, Home::Row(key, way));
+            }
+            return Ok(());
+        }
         let mask = self.values.need(&mut self.asm, inactive)?;
         let last = self.values.dies(value, at);
         let to = if last {
@@ -434,6 +404,9 @@ impl Emitter<'_> {
         let node = self.run.graph.get(id);
         let [a, b, c] = node.args;
         use Op::*;
+        if self.merged[id.0 as usize] {
+            return Ok(());
+        }
         match node.op {
             Row | Mask | Scalar | Const | Table | ConstMask => self.leaf(id, way),
             Logic => self.logic(id, way, at),
@@ -449,6 +422,18 @@ impl Emitter<'_> {
                 };
                 let code = Code::EVEX_Vpermt2d_zmm_k1z_zmm_zmmm512b32;
                 self.asm.put(with3(code, low, table, Arg::Reg(high)))
+            }
+            Select if self.merged[b.0 as usize] => {
+                let inner = self.run.graph.get(b);
+                let (x, y) = (
+                    self.need(inner.args[0], way)?,
+                    self.need(inner.args[1], way)?,
+                );
+                let mask = self.need(a, way)?;
+                self.need(c, way)?;
+                let (_, to) = self.overwrite(id, &[c], way, at)?;
+                let changed = binary(&inner, to, x, Arg::Reg(y));
+                self.asm.put(masked(changed, mask))
             }
             Select | SelectD => {
                 let code = if node.op == Select {
@@ -543,19 +528,7 @@ impl Emitter<'_> {
         if c == Id::NONE {
             let (x, y) = (self.need(a, way)?, self.arg(b, way)?);
             let to = self.result(id, way, at)?;
-            let code = match node.imm {
-                0xc0 => Code::EVEX_Vpandd_zmm_k1z_zmm_zmmm512b32,
-                0xfc => Code::EVEX_Vpord_zmm_k1z_zmm_zmmm512b32,
-                0x3c => Code::EVEX_Vpxord_zmm_k1z_zmm_zmmm512b32,
-                0x0c => Code::EVEX_Vpandnd_zmm_k1z_zmm_zmmm512b32,
-                table => {
-                    // The function of the last two operands: bit 2p + q is bit 4p + 2q of the table.
-                    let bit = |i: u32| table >> (2 * (i & 3)) & 1;
-                    let table = (0..8).fold(0, |all, i| all | bit(i) << i);
-                    return self.asm.put(with3_imm(ternary, to, x, y, table));
-                }
-            };
-            return self.asm.put(with3(code, to, x, y));
+            return self.asm.put(binary(&node, to, x, y));
         }
         let last = self.arg(c, way)?;
         let (x, y) = (self.need(a, way)?, self.need(b, way)?);
@@ -606,103 +579,4 @@ impl Emitter<'_> {
 /// Where a word of the scalar file lies.
 fn scalar_word(n: u32) -> MemoryOperand {
     MemoryOperand::with_base_displ(SCALARS, 4 * i64::from(n))
-}
-
-/// The instruction of a node with one operand.
-fn unary(node: &Node, to: Register, from: Arg) -> Result<Instruction, iced_x86::IcedError> {
-    use Op::*;
-    let imm = node.imm;
-    let by = |code| with2_imm(code, to, from, imm);
-    match node.op {
-        ShlBy => by(Code::EVEX_Vpslld_zmm_k1z_zmmm512b32_imm8),
-        ShrBy => by(Code::EVEX_Vpsrld_zmm_k1z_zmmm512b32_imm8),
-        SarBy => by(Code::EVEX_Vpsrad_zmm_k1z_zmmm512b32_imm8),
-        RotrBy => by(Code::EVEX_Vprord_zmm_k1z_zmmm512b32_imm8),
-        HighToLow => with2_imm(Code::EVEX_Vpsrlq_zmm_k1z_zmmm512b64_imm8, to, from, 32),
-        // Bit 3: inexact results raise nothing.
-        RoundF => with2_imm(
-            Code::EVEX_Vrndscaleps_zmm_k1z_zmmm512b32_imm8_sae,
-            to,
-            from,
-            imm | 8,
-        ),
-        FromI => with2(Code::EVEX_Vcvtdq2ps_zmm_k1z_zmmm512b32_er, to, from),
-        FromU => with2(Code::EVEX_Vcvtudq2ps_zmm_k1z_zmmm512b32_er, to, from),
-        ToI => with2(Code::EVEX_Vcvttps2dq_zmm_k1z_zmmm512b32_sae, to, from),
-        ToU => with2(Code::EVEX_Vcvttps2udq_zmm_k1z_zmmm512b32_sae, to, from),
-        Widen => with2(Code::EVEX_Vpmovzxwd_zmm_k1z_ymmm256, to, half(from)),
-        FromF16 => with2(Code::EVEX_Vcvtph2ps_zmm_k1z_ymmm256_sae, to, half(from)),
-        Narrow => with2(Code::EVEX_Vpmovdw_ymmm256_k1z_zmm, ymm(to), from),
-        _ => with2_imm(
-            Code::EVEX_Vcvtps2ph_ymmm256_k1z_zmm_imm8_sae,
-            ymm(to),
-            from,
-            imm,
-        ),
-    }
-}
-
-/// The instruction of a node with two operands.
-fn binary(
-    node: &Node,
-    to: Register,
-    a: Register,
-    b: Arg,
-) -> Result<Instruction, iced_x86::IcedError> {
-    use Op::*;
-    let plain = |code| with3(code, to, a, b);
-    let with = |code, imm| with3_imm(code, to, a, b, imm);
-    match node.op {
-        Add => plain(Code::EVEX_Vpaddd_zmm_k1z_zmm_zmmm512b32),
-        Sub => plain(Code::EVEX_Vpsubd_zmm_k1z_zmm_zmmm512b32),
-        Mul => plain(Code::EVEX_Vpmulld_zmm_k1z_zmm_zmmm512b32),
-        MinI => plain(Code::EVEX_Vpminsd_zmm_k1z_zmm_zmmm512b32),
-        MaxI => plain(Code::EVEX_Vpmaxsd_zmm_k1z_zmm_zmmm512b32),
-        MinU => plain(Code::EVEX_Vpminud_zmm_k1z_zmm_zmmm512b32),
-        MaxU => plain(Code::EVEX_Vpmaxud_zmm_k1z_zmm_zmmm512b32),
-        Shl => plain(Code::EVEX_Vpsllvd_zmm_k1z_zmm_zmmm512b32),
-        Shr => plain(Code::EVEX_Vpsrlvd_zmm_k1z_zmm_zmmm512b32),
-        Sar => plain(Code::EVEX_Vpsravd_zmm_k1z_zmm_zmmm512b32),
-        MulEvenU => plain(Code::EVEX_Vpmuludq_zmm_k1z_zmm_zmmm512b64),
-        MulEvenI => plain(Code::EVEX_Vpmuldq_zmm_k1z_zmm_zmmm512b64),
-        Bytes => plain(Code::EVEX_Vpshufb_zmm_k1z_zmm_zmmm512),
-        AddF => plain(Code::EVEX_Vaddps_zmm_k1z_zmm_zmmm512b32_er),
-        SubF => plain(Code::EVEX_Vsubps_zmm_k1z_zmm_zmmm512b32_er),
-        MulF => plain(Code::EVEX_Vmulps_zmm_k1z_zmm_zmmm512b32_er),
-        // Sign of the comparison's result; minimum or maximum.
-        MinF => with(Code::EVEX_Vrangeps_zmm_k1z_zmm_zmmm512b32_imm8_sae, 4),
-        MaxF => with(Code::EVEX_Vrangeps_zmm_k1z_zmm_zmmm512b32_imm8_sae, 5),
-        MaxOrB => plain(Code::EVEX_Vmaxps_zmm_k1z_zmm_zmmm512b32_sae),
-        AddRounded => {
-            let mut sum = plain(Code::EVEX_Vaddps_zmm_k1z_zmm_zmmm512b32_er)?;
-            sum.set_rounding_control(match node.imm {
-                1 => RoundingControl::RoundDown,
-                2 => RoundingControl::RoundUp,
-                _ => RoundingControl::RoundTowardZero,
-            });
-            Ok(sum)
-        }
-        AddD => plain(Code::EVEX_Vaddpd_zmm_k1z_zmm_zmmm512b64_er),
-        MulD => plain(Code::EVEX_Vmulpd_zmm_k1z_zmm_zmmm512b64_er),
-        CompareI => with(Code::EVEX_Vpcmpd_kr_k1_zmm_zmmm512b32_imm8, node.imm),
-        CompareU => with(Code::EVEX_Vpcmpud_kr_k1_zmm_zmmm512b32_imm8, node.imm),
-        CompareF => with(Code::EVEX_Vcmpps_kr_k1_zmm_zmmm512b32_imm8_sae, node.imm),
-        CompareD => with(Code::EVEX_Vcmppd_kr_k1_zmm_zmmm512b64_imm8_sae, node.imm),
-        TestZero => plain(Code::EVEX_Vptestnmd_kr_k1_zmm_zmmm512b32),
-        _ => plain(Code::EVEX_Vptestmd_kr_k1_zmm_zmmm512b32),
-    }
-}
-
-fn ymm(register: Register) -> Register {
-    match register {
-        Register::None => Register::None,
-        zmm => Register::YMM0 + (zmm as u32 - Register::ZMM0 as u32),
-    }
-}
-
-fn half(arg: Arg) -> Arg {
-    match arg {
-        Arg::Reg(r) => Arg::Reg(ymm(r)),
-        memory => memory,
-    }
 }

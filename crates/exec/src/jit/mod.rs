@@ -11,6 +11,10 @@ mod memory;
 #[cfg(target_arch = "x86_64")]
 mod native;
 #[cfg(target_arch = "x86_64")]
+mod plan;
+#[cfg(target_arch = "x86_64")]
+mod select;
+#[cfg(target_arch = "x86_64")]
 mod values;
 
 use std::ops::Range;
@@ -19,7 +23,7 @@ use std::time::Instant;
 
 use rocjitsu_lanes::Backend;
 
-use crate::record::{Record, Step};
+use crate::record::Record;
 
 #[cfg(target_arch = "x86_64")]
 pub use native::Code;
@@ -63,6 +67,8 @@ pub struct Report {
     pub runs: u64,
     /// Instructions in them.
     pub instructions: u64,
+    /// Runs that were not compiled: too many values at a time, or no memory.
+    pub refused: u64,
     /// Bytes of code.
     pub bytes: u64,
     /// Time spent, on all threads together.
@@ -76,6 +82,7 @@ pub struct Jit {
     native: native::Native,
     runs: AtomicU64,
     instructions: AtomicU64,
+    refused: AtomicU64,
     bytes: AtomicU64,
     nanoseconds: AtomicU64,
 }
@@ -110,6 +117,7 @@ impl Jit {
             native: native::Native::new()?,
             runs: AtomicU64::new(0),
             instructions: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
             nanoseconds: AtomicU64::new(0),
         })
@@ -131,6 +139,7 @@ impl Jit {
         Report {
             runs: self.runs.load(Relaxed),
             instructions: self.instructions.load(Relaxed),
+            refused: self.refused.load(Relaxed),
             bytes: self.bytes.load(Relaxed),
             seconds: self.nanoseconds.load(Relaxed) as f64 * 1e-9,
         }
@@ -170,26 +179,28 @@ impl Jit {
         done: usize,
         parts: &mut Vec<Part>,
     ) -> usize {
-        if records.first().is_none_or(|r| r.step == Step::Handler) {
-            return 0;
-        }
-        let (run, length) = collect::collect(records, lanes);
-        if length < SHORTEST {
-            return 0;
-        }
-        #[cfg(target_arch = "x86_64")]
-        if let Ok((code, bytes)) = self.native.compile(&run, lanes / 16) {
-            if done < at {
-                parts.push(Part::Records(done..at));
+        let mut limit = records.len();
+        loop {
+            let (run, length) = collect::collect(&records[..limit], lanes);
+            if length < SHORTEST {
+                return 0;
             }
-            parts.push(Part::Code(code));
-            self.runs.fetch_add(1, Relaxed);
-            self.instructions.fetch_add(length as u64, Relaxed);
-            self.bytes.fetch_add(bytes as u64, Relaxed);
-            return length;
+            #[cfg(target_arch = "x86_64")]
+            if let Ok((code, bytes)) = self.native.compile(&run, lanes / 16) {
+                if done < at {
+                    parts.push(Part::Records(done..at));
+                }
+                parts.push(Part::Code(code));
+                self.runs.fetch_add(1, Relaxed);
+                self.instructions.fetch_add(length as u64, Relaxed);
+                self.bytes.fetch_add(bytes as u64, Relaxed);
+                return length;
+            }
+            #[cfg(not(target_arch = "x86_64"))]
+            let _ = (run, at, done, &parts);
+            // Half of it has fewer values at a time.
+            self.refused.fetch_add(1, Relaxed);
+            limit = length / 2;
         }
-        #[cfg(not(target_arch = "x86_64"))]
-        let _ = (run, at, done, parts);
-        0
     }
 }

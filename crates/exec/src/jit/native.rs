@@ -8,33 +8,41 @@ use super::memory::{Arena, Region};
 use super::{emit, values};
 use crate::registers::{PagePool, VectorRegisters};
 
+/// Compiled code: addresses of pages, the scalar file, rows for values without a register.
+type Entry = unsafe extern "sysv64" fn(*const *const u8, *mut u32, *mut u32);
+
 /// Code of one run.
 pub struct Code {
-    entry: unsafe extern "sysv64" fn(*const *const u8, *mut u32, *mut u32),
+    /// For waves with all lanes active.
+    full: Entry,
+    /// For other waves.
+    partial: Entry,
     /// Pages of registers that it writes.
     pages: u32,
     /// What the code lies in.
-    _region: Arc<Region>,
+    _regions: [Arc<Region>; 2],
 }
 
 impl Code {
-    /// Executes the run for one wave.
+    /// Executes the run for one wave; `full` says that all its lanes are active.
     ///
     /// # Safety
     /// The host has AVX-512; `v` has as many lanes as the code was compiled for; `scalars` is the wave's scalar file.
     #[inline(always)]
     pub unsafe fn run(
         &self,
+        full: bool,
         v: &mut VectorRegisters,
         pool: &mut PagePool,
         scalars: &mut [u32; crate::wave::scalar::COUNT],
         spill: &mut [[u32; 16]; values::SPILL_ROWS],
     ) {
         v.claim(self.pages, pool);
+        let entry = if full { self.full } else { self.partial };
         // SAFETY: the code reads any page and writes those just claimed, the masks of the scalar file that its
         // records name, and the spill area; it keeps to the calling convention.
         unsafe {
-            (self.entry)(
+            entry(
                 v.page_bases(),
                 scalars.as_mut_ptr(),
                 spill.as_mut_ptr().cast(),
@@ -72,18 +80,25 @@ impl Native {
     /// Compiles a run for waves of `chunks` groups of lanes. Returns the code and how many bytes it has.
     pub fn compile(&self, run: &Run, chunks: u32) -> Result<(Code, usize), CompileError> {
         let mut arena = self.arena.lock().unwrap_or_else(|e| e.into_inner());
-        let address = arena.place(emit::bound(run))?;
-        let emitted = emit::emit(run, chunks, address)?;
-        let region = arena
-            .put(&emitted.bytes)
-            .ok_or(CompileError::Room("code longer than announced"))?;
-        let entry = std::ptr::with_exposed_provenance::<()>(address as usize + emitted.entry);
-        let code = Code {
+        let mut variant = |full| -> Result<_, CompileError> {
+            let address = arena.place(emit::bound(run))?;
+            let emitted = emit::emit(run, chunks, full, address)?;
+            let region = arena
+                .put(&emitted.bytes)
+                .ok_or(CompileError::Room("code longer than announced"))?;
+            let entry = std::ptr::with_exposed_provenance::<()>(address as usize + emitted.entry);
             // SAFETY: the address is that of the code just put there, which is a function of this type.
-            entry: unsafe { std::mem::transmute::<*const (), _>(entry) },
-            pages: run.pages,
-            _region: region,
+            let entry = unsafe { std::mem::transmute::<*const (), Entry>(entry) };
+            Ok((entry, region, emitted.bytes.len()))
         };
-        Ok((code, emitted.bytes.len()))
+        let (full, first, bytes) = variant(true)?;
+        let (partial, second, more) = variant(false)?;
+        let code = Code {
+            full,
+            partial,
+            pages: run.pages,
+            _regions: [first, second],
+        };
+        Ok((code, bytes + more))
     }
 }

@@ -52,6 +52,8 @@ pub struct Values {
     conditions: [Option<Value>; 8],
     /// Values that the instruction at hand needs.
     locked: Vec<Value>,
+    /// Registers that it uses besides.
+    reserved: Vec<(Class, u8)>,
     free_rows: Vec<u16>,
     rows: u16,
 }
@@ -73,6 +75,7 @@ impl Values {
             vectors: [None; 32],
             conditions: [None; 8],
             locked: Vec::new(),
+            reserved: Vec::new(),
             free_rows: Vec::new(),
             rows: 0,
         }
@@ -148,9 +151,11 @@ impl Values {
         Some(name(class, register))
     }
 
-    /// A register for the instruction at hand.
+    /// A register until [`Values::step`].
     pub fn scratch(&mut self, asm: &mut Assembler, class: Class) -> Result<Register, CompileError> {
-        Ok(name(class, self.free(asm, class)?))
+        let register = self.free(asm, class)?;
+        self.reserved.push((class, register));
+        Ok(name(class, register))
     }
 
     /// Forgets a value's register, whose content was destroyed.
@@ -166,6 +171,7 @@ impl Values {
     /// Frees the operands that `position` used last.
     pub fn step(&mut self, values: impl Iterator<Item = Value>, position: u32) {
         self.locked.clear();
+        self.reserved.clear();
         for value in values {
             if self.dies(value, position) {
                 self.release(value);
@@ -196,7 +202,8 @@ impl Values {
             Class::Vector => (&self.vectors[..], 0),
             Class::Condition => (&self.conditions[..], 1),
         };
-        if let Some(free) = (first..held.len()).find(|&r| held[r].is_none()) {
+        let unused = |&r: &usize| held[r].is_none() && !self.reserved.contains(&(class, r as u8));
+        if let Some(free) = (first..held.len()).find(unused) {
             return Ok(free as u8);
         }
         let next = |v: Value| {

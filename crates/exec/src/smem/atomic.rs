@@ -153,8 +153,8 @@ fn apply32(cx: &mut Cx<'_, '_>, record: &Record, buffer: bool, f: impl Fn(u32) -
         Ok(host) => host,
         Err(kind) => return fault(cx, record, "scalar atomic", 4, address, kind),
     };
-    // SAFETY: `locate` vouches for 4 writable bytes there, aligned; GPU memory is shared between threads
-    // and atomics are its only synchronised accesses.
+    // SAFETY: `locate` vouches for 4 writable bytes there, aligned; for other threads see
+    // `crate::memory`.
     let memory = unsafe { AtomicU32::from_ptr(host.cast()) };
     let old = memory
         .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |m| Some(f(m)))
@@ -196,8 +196,8 @@ fn apply64(cx: &mut Cx<'_, '_>, record: &Record, buffer: bool, f: impl Fn(u64) -
         Ok(host) => host,
         Err(kind) => return fault(cx, record, "scalar atomic", 8, address, kind),
     };
-    // SAFETY: `locate` vouches for 8 writable bytes there, aligned; GPU memory is shared between threads
-    // and atomics are its only synchronised accesses.
+    // SAFETY: `locate` vouches for 8 writable bytes there, aligned; for other threads see
+    // `crate::memory`.
     let memory = unsafe { AtomicU64::from_ptr(host.cast()) };
     let old = memory
         .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |m| Some(f(m)))

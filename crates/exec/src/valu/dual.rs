@@ -76,6 +76,12 @@ pub fn lower(inst: &Inst, pc: u64, lowering: &Lowering) -> Option<Record> {
     Some(record)
 }
 
+/// The two operations of a dual instruction, if that is what the record is.
+pub(crate) fn halves(record: &Record) -> Option<&[Record; 2]> {
+    let pair = record.detail.as_ref()?.downcast_ref::<Pair>()?;
+    Some(&pair.halves)
+}
+
 fn words(kind: Kind) -> u32 {
     if matches!(kind, Kind::B64 | Kind::F64) {
         2

@@ -2,6 +2,7 @@
 //! The run loop calls kernels of plain 32-bit operations itself and comes here for the others.
 
 use rocjitsu_lanes::kernel::{Args, Kind, Src};
+use rocjitsu_lanes::modify;
 
 use super::Details;
 use super::modifiers::{Sdwa, select_part};
@@ -166,22 +167,6 @@ fn materialise<'t>(
     row
 }
 
-fn flush32(w: u32) -> u32 {
-    if w & 0x7f80_0000 == 0 {
-        w & 0x8000_0000
-    } else {
-        w
-    }
-}
-fn flush16(w: u32) -> u32 {
-    if w & 0x7c00 == 0 { w & 0xffff_8000 } else { w }
-}
-fn flush16_pair(w: u32) -> u32 {
-    let lo = flush16(w & 0xffff);
-    let hi = flush16(w >> 16);
-    hi << 16 | lo
-}
-
 /// Replaces a source by a temporary row with its modifiers applied. Returns the lanes that may be
 /// written (DPP masks and lanes without a source).
 fn prepare(
@@ -217,49 +202,11 @@ fn prepare(
         row.iter_mut()
             .for_each(|w| *w = select_part(*w, sdwa.sel[slot], sdwa.sext[slot]));
     }
-    // The word with the sign of the value, and the sign's bit.
-    let (sign_part, sign) = match kind {
-        Kind::F64 | Kind::B64 => (1, 31),
-        Kind::F16 | Kind::Bf16 | Kind::B16 => (0, 15),
-        _ => (0, 31),
-    };
+    let changes = mods.lanes(details.flush_in);
     let rows = &mut cx.unit.temp.src[slot];
-    if details.flush_in {
-        match kind {
-            Kind::F32 => rows[0].iter_mut().for_each(|w| *w = flush32(*w)),
-            Kind::PkF32 => rows
-                .as_flattened_mut()
-                .iter_mut()
-                .for_each(|w| *w = flush32(*w)),
-            Kind::F16 => rows[0].iter_mut().for_each(|w| *w = flush16(*w)),
-            Kind::PkF16 => rows[0].iter_mut().for_each(|w| *w = flush16_pair(*w)),
-            Kind::F64 => {
-                let [lo, hi] = rows;
-                for (l, h) in lo.iter_mut().zip(hi.iter_mut()) {
-                    if *h & 0x7ff0_0000 == 0 {
-                        *l = 0;
-                        *h &= 0x8000_0000;
-                    }
-                }
-            }
-            _ => {}
-        }
-    }
-    if mods.packed {
-        for w in rows[0].iter_mut() {
-            let word = if mods.abs { *w & 0x7fff_7fff } else { *w };
-            let (lo, hi) = (word & 0xffff, word >> 16);
-            let low = if mods.low_from_high { hi } else { lo };
-            let high = if mods.high_from_low { lo } else { hi };
-            *w = low ^ u32::from(mods.neg) << 15 | (high ^ u32::from(mods.neg_hi) << 15) << 16;
-        }
-    } else {
-        if mods.abs {
-            rows[sign_part].iter_mut().for_each(|w| *w &= !(1 << sign));
-        }
-        if mods.neg {
-            rows[sign_part].iter_mut().for_each(|w| *w ^= 1 << sign);
-        }
+    if !changes.is_none() {
+        // SAFETY: the unit's back end is one that the host supports; `Temp` keeps its rows aligned.
+        unsafe { modify::rows::source(cx.unit.backend, &changes, kind, rows) };
     }
     *src = Src {
         lo: rows[0].as_ptr(),
@@ -297,8 +244,18 @@ fn store(cx: &mut Cx<'_, '_>, record: &Record, details: &Details, args: &mut Arg
     args.dst_hi = cx.unit.temp.dst[1].as_mut_ptr();
     // SAFETY: as above; the destination is a temporary.
     unsafe { (record.kernel)(args) };
-    let [lo, hi, ..] = &mut cx.unit.temp.dst;
-    finish(details, details.out, lo, Some(hi));
+    let changes = details.result_modifiers();
+    if !changes.is_none() {
+        // SAFETY: as in `prepare`.
+        unsafe {
+            modify::rows::finish(
+                cx.unit.backend,
+                &changes,
+                details.out,
+                &mut cx.unit.temp.dst,
+            );
+        }
+    }
     if let Some(sdwa) = details.sdwa.filter(Sdwa::selects_result) {
         let old = cx.wave.v.read(r);
         for (w, &old) in cx.unit.temp.dst[0].iter_mut().zip(old) {
@@ -340,123 +297,6 @@ fn place_part(value: u32, old: u32, sdwa: &Sdwa) -> u32 {
         2 => part | old & !mask,
         _ => part,
     }
-}
-
-/// Output modifier, clamp and flushing of a result.
-fn finish(details: &Details, kind: Kind, lo: &mut Row, hi: Option<&mut Row>) {
-    match kind {
-        Kind::F32 => lo.iter_mut().for_each(|w| *w = finish32(details, *w)),
-        Kind::PkF32 => {
-            lo.iter_mut().for_each(|w| *w = finish32(details, *w));
-            if let Some(hi) = hi {
-                hi.iter_mut().for_each(|w| *w = finish32(details, *w));
-            }
-        }
-        Kind::F16 => lo.iter_mut().for_each(|w| *w = finish16(details, *w)),
-        Kind::PkF16 => lo
-            .iter_mut()
-            .for_each(|w| *w = finish16(details, *w & 0xffff) | finish16(details, *w >> 16) << 16),
-        Kind::Bf16 => lo
-            .iter_mut()
-            .for_each(|w| *w = finish32(details, *w << 16) >> 16),
-        Kind::PkBf16 => lo.iter_mut().for_each(|w| {
-            *w = finish32(details, *w << 16) >> 16
-                | finish32(details, *w & 0xffff_0000) & 0xffff_0000
-        }),
-        Kind::F64 => {
-            if let Some(hi) = hi {
-                for (l, h) in lo.iter_mut().zip(hi) {
-                    let x = f64::from_bits(u64::from(*l) | u64::from(*h) << 32);
-                    let y = finish64(details, x).to_bits();
-                    (*l, *h) = (y as u32, (y >> 32) as u32);
-                }
-            }
-        }
-        _ => {}
-    }
-}
-
-fn finish32(details: &Details, bits: u32) -> u32 {
-    let mut x = f32::from_bits(bits);
-    // Output modifiers flush subnormal results and give no -0 (manuals: "Output modifiers").
-    x = match details.omod {
-        1 => x * 2.0,
-        2 => x * 4.0,
-        3 => x * 0.5,
-        _ => x,
-    };
-    let mut bits = x.to_bits();
-    if details.flush_out || details.omod != 0 {
-        bits = flush32(bits);
-    }
-    if details.omod != 0 && bits == 0x8000_0000 {
-        bits = 0;
-    }
-    if details.clamp {
-        bits = clamp_bits(details, bits, 0x3f80_0000, 0x7f80_0000, 0x8000_0000);
-    }
-    bits
-}
-
-fn finish64(details: &Details, mut x: f64) -> f64 {
-    x = match details.omod {
-        1 => x * 2.0,
-        2 => x * 4.0,
-        3 => x * 0.5,
-        _ => x,
-    };
-    if (details.flush_out || details.omod != 0) && x.is_subnormal() {
-        x = 0f64.copysign(x);
-    }
-    if details.omod != 0 && x == 0.0 {
-        x = 0.0;
-    }
-    if details.clamp {
-        if x.is_nan() {
-            return if details.clamp_nan { 0.0 } else { x };
-        }
-        x = if x > 1.0 {
-            1.0
-        } else if x > 0.0 {
-            x
-        } else {
-            0.0
-        };
-    }
-    x
-}
-
-fn finish16(details: &Details, bits: u32) -> u32 {
-    let mut bits = bits & 0xffff;
-    if details.omod != 0 && bits & 0x7c00 != 0x7c00 && bits & 0x7fff != 0 {
-        // Scaling by a power of two: exact but for overflow and underflow.
-        let (sign, e, m) = (bits & 0x8000, bits >> 10 & 31, bits & 0x3ff);
-        let by = [0, 1, 2, -1][usize::from(details.omod & 3)];
-        bits = match (e, e as i32 + by) {
-            (0, _) => sign,
-            (_, e) if e <= 0 => sign,
-            (_, e) if e >= 31 => sign | 0x7c00,
-            (_, e) => sign | (e as u32) << 10 | m,
-        };
-    }
-    if details.flush_out || details.omod != 0 {
-        bits = flush16(bits) & 0xffff;
-    }
-    if details.omod != 0 && bits == 0x8000 {
-        bits = 0;
-    }
-    if details.clamp {
-        bits = clamp_bits(details, bits, 0x3c00, 0x7c00, 0x8000);
-    }
-    bits
-}
-
-/// Clamps the bits of a float to 0..1: `one`, `inf` and the sign bit tell the format.
-fn clamp_bits(details: &Details, bits: u32, one: u32, inf: u32, sign: u32) -> u32 {
-    if bits & !sign > inf {
-        return if details.clamp_nan { 0 } else { bits };
-    }
-    if bits & sign != 0 { 0 } else { bits.min(one) }
 }
 
 /// Writes a mask result: zero in the lanes that are not active.

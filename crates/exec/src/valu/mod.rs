@@ -2,7 +2,7 @@
 //! The semantics themselves are in [`ops`]; instructions that cross lanes are in [`cross`].
 
 pub mod cross;
-mod dual;
+pub(crate) mod dual;
 mod general;
 mod modifiers;
 pub mod ops;
@@ -12,6 +12,7 @@ mod wide;
 
 use rocjitsu_isa::{Format, Implicit, Inst, Name, Op, Operand as Coded};
 use rocjitsu_lanes::kernel::{Aux, Kernel, KernelSet, Kind};
+use rocjitsu_lanes::modify;
 
 use rocjitsu_lanes::trace::TraceKernel;
 
@@ -66,6 +67,18 @@ pub struct Details {
     pub index: Index,
     /// What the kernel computes, unless it is that of another float mode.
     pub trace: Option<TraceKernel>,
+}
+
+impl Details {
+    /// What happens to the lanes of the result.
+    pub fn result_modifiers(&self) -> modify::Finish {
+        modify::Finish {
+            omod: self.omod,
+            flush: self.flush_out,
+            clamp: self.clamp,
+            clamp_nan: self.clamp_nan,
+        }
+    }
 }
 
 /// What M0 adds to the numbers of indexed registers.

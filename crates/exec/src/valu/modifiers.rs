@@ -3,6 +3,7 @@
 
 use rocjitsu_isa::{Format, Inst, Name, Op};
 use rocjitsu_lanes::kernel::Kind;
+use rocjitsu_lanes::modify;
 
 use crate::record::Operand;
 
@@ -28,6 +29,19 @@ pub struct SourceMods {
 }
 
 impl SourceMods {
+    /// What happens to the lanes of the source; `flush` if MODE flushes it.
+    pub fn lanes(&self, flush: bool) -> modify::Source {
+        modify::Source {
+            flush,
+            abs: self.abs,
+            neg: self.neg,
+            neg_hi: self.neg_hi,
+            packed: self.packed,
+            low_from_high: self.low_from_high,
+            high_from_low: self.high_from_low,
+        }
+    }
+
     /// Whether the source differs from its register.
     pub fn changes(&self) -> bool {
         self.neg || self.abs || self.neg_hi || self.low_from_high || self.high_from_low

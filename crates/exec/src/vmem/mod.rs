@@ -118,9 +118,10 @@ pub fn lower(inst: &Inst, pc: u64, lowering: &mut Lowering) -> Option<Record> {
     }
 }
 
-/// A record that does nothing: cache control and prefetches, since memory here is coherent.
+/// A record that orders accesses at most: cache control and prefetches, since memory here is coherent.
 pub fn nothing(inst: &Inst, pc: u64, class: Class) -> Record {
     fn nop(_: &mut Cx<'_, '_>, _: &Record) -> Flow {
+        crate::memory::order();
         Flow::Next
     }
     Record::new(*inst, pc, class, nop)

@@ -35,8 +35,7 @@ macro_rules! value {
             #[inline(always)]
             unsafe fn update(p: *mut u8, mut f: impl FnMut(Self) -> Self) -> Self {
                 use std::sync::atomic::{Ordering, $atomic};
-                // SAFETY: the caller's promise; other threads use atomics on such memory too, or race as
-                // the program told them to.
+                // SAFETY: the caller's promise; for other threads see `crate::memory`.
                 let cell = unsafe { $atomic::from_ptr(p.cast::<$t>()) };
                 let mut old = cell.load(Ordering::Relaxed);
                 loop {

@@ -77,9 +77,10 @@ pub trait Platform: Send + Sync {
     /// gave none: any event whose slot of the event page is not all ones is meant.
     fn interrupt(&self, event_id: u32);
 
-    /// `s_sendmsg` INTERRUPT of a wave. The low bits of `data` are those of an event's id: 8 bits on gfx9, 24 later.
-    fn wave_interrupt(&self, data: u32) {
-        self.interrupt(data);
+    /// `s_sendmsg` INTERRUPT of a wave. The low bits of `data` are those of an event's id, of which the device
+    /// libraries send as few as 8: by default, an interrupt without an id. The mailbox has been written.
+    fn wave_interrupt(&self, _data: u32) {
+        self.interrupt(0);
     }
 
     /// An access by a wave or a processor to memory that is not there; the queue stops.

@@ -331,8 +331,9 @@ fn scratch_by_request(target: Target, lane_bytes: u32, request: u64) {
     // It is offered back, and the next dispatch waits until it has been taken.
     assert_eq!(q.rig.value(q.inactive), 512);
     assert_eq!(q.step(), Step::Waiting);
-    q.rig.write(q.queue + 180, &[0]);
     q.rig.set_long(q.inactive + 8, 0);
+    assert_eq!(q.step(), Step::Waiting, "the property is still set");
+    q.rig.write(q.queue + 180, &[0]);
     assert_eq!((q.step(), q.rig.value(done)), (Step::Worked, 0));
     assert_eq!((q.rig.value(q.inactive), q.step()), (0, Step::Idle));
 }
@@ -347,6 +348,65 @@ fn scratch_is_asked_for_in_waves_of_64() {
 fn scratch_is_asked_for_in_waves_of_32_which_need_half() {
     scratch_by_request(Target::Gfx1100, 56, 0x400);
     scratch_by_request(Target::Gfx1201, 56, 0x400);
+}
+
+/// A queue of version 2 whose runtime may take scratch back, and a dispatch of one workgroup that needs 112 bytes of it.
+fn reclaimable() -> (Queue, [u32; 16], u64) {
+    let q = Queue::new(Target::Gfx942);
+    let object = q.rig.corpus("hip_private_sort");
+    let input = q.rig.room(200 * 96, "in");
+    let out = q.rig.room(200 * 96, "out");
+    let long = |a: u64| [a as u32, (a >> 32) as u32];
+    let kernarg = q
+        .rig
+        .words(&[long(input), long(out), [200, 0]].concat(), "kernarg");
+    let done = q.rig.signal(9, 0);
+    let mut packet = dispatch(object, kernarg, 64, 64, done);
+    packet[6] = 112;
+    q.rig.write(q.queue + 40, &[3]);
+    q.rig.set_long(q.queue + 184, u64::MAX);
+    q.rig.set_long(q.queue + 200, u64::MAX);
+    (q, packet, done)
+}
+
+#[test]
+fn scratch_that_is_taken_back_is_not_used_any_more_and_its_last_use_is_noted() {
+    let (mut q, packet, done) = reclaimable();
+    let scratch = q.rig.room(1 << 20, "scratch");
+    q.rig.set_long(q.queue + 160, scratch);
+    q.rig.write(q.queue + 140, &[64 | 8 << 12]);
+    q.rig.write(q.queue + 176, &[112]);
+    for _ in 0..3 {
+        q.push(packet);
+    }
+    // Two packets may use it; then the runtime wants it back.
+    q.rig.set_long(q.queue + 184, 1);
+    assert_eq!(q.step(), Step::Worked);
+    assert_eq!((q.rig.value(done), q.read_index()), (7, 2));
+    assert_eq!(q.rig.read(q.queue + 256, 4), [1, 0, 0, 0]);
+    assert_eq!((q.step(), q.rig.value(q.inactive)), (Step::Waiting, 1));
+    q.rig.set_long(q.queue + 184, u64::MAX);
+    q.rig.set_long(q.inactive + 8, 0);
+    assert_eq!((q.step(), q.rig.value(done)), (Step::Worked, 6));
+    assert_eq!(q.rig.read(q.queue + 256, 4), [2, 0, 0, 0]);
+}
+
+#[test]
+fn a_small_dispatch_uses_alternate_scratch_a_larger_one_asks() {
+    let (mut q, packet, done) = reclaimable();
+    let scratch = q.rig.room(1 << 20, "alternate scratch");
+    q.rig.set_long(q.queue + 224, scratch);
+    q.rig.write(q.queue + 232, &[64, 1, 1, 112, 64 | 8 << 12]);
+    q.push(packet);
+    assert_eq!((q.step(), q.rig.value(done)), (Step::Worked, 8));
+    assert_eq!(q.rig.read(q.queue + 256, 4), [0, 0, 0, 0]);
+    q.push(packet);
+    assert_eq!((q.step(), q.rig.value(done)), (Step::Worked, 7));
+    assert_eq!(q.rig.read(q.queue + 256, 4), [0, 0, 1, 0]);
+    let mut larger = packet;
+    larger[3] = 128;
+    q.push(larger);
+    assert_eq!((q.step(), q.rig.value(q.inactive)), (Step::Waiting, 1));
 }
 
 #[test]

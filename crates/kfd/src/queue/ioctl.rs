@@ -1,6 +1,7 @@
 //! The queue ioctls. What is checked, and with which error, is what `kfd_chardev.c` and
 //! `kfd_queue.c` of Linux 6.12 do.
 
+use rocjitsu_gpu::memory::Memory;
 use rocjitsu_gpu::queue::{Aql, AqlParams, Pm4, Pm4Params, Sdma, SdmaParams};
 use rustix::io::Errno;
 
@@ -9,6 +10,7 @@ use super::worker::{Processor, Queue};
 use crate::abi::{
     AllocQueueGws, CreateQueue, DestroyQueue, GetQueueWaveState, SetCuMask, UpdateQueue, queue_type,
 };
+use crate::process::lock;
 use crate::table::{Call, Handled};
 
 /// Smallest ring in bytes (`KFD_MIN_QUEUE_RING_SIZE`).
@@ -74,6 +76,9 @@ pub(crate) fn create(call: &Call<'_>, args: &mut CreateQueue) -> Handled {
     ] {
         memory.pin(address, 8, write).map_err(|_| Errno::INVAL)?;
     }
+    if args.queue_type == queue_type::COMPUTE_AQL {
+        announce_reclaim(&memory, &config.target, args);
+    }
     let device = call.context.device(call.driver, index)?;
     let doorbells = call.context.doorbells(call.driver, index)?;
     let slot = doorbells.take().ok_or(Errno::NOMEM)?;
@@ -112,6 +117,8 @@ pub(crate) fn create(call: &Call<'_>, args: &mut CreateQueue) -> Handled {
         gpu_id: args.gpu_id,
         write_index: (args.queue_type == queue_type::COMPUTE_AQL)
             .then_some(args.write_pointer_address),
+        save_area: (compute && *lock(&call.context.runtime_enabled))
+            .then_some(args.ctx_save_restore_address),
     };
     args.doorbell_offset = slot.offset();
     let ring = (ring, args.ring_size);
@@ -124,6 +131,30 @@ pub(crate) fn create(call: &Call<'_>, args: &mut CreateQueue) -> Handled {
         queue
     })?;
     Ok(())
+}
+
+/// On gfx942 and gfx950 the processor follows the fields by which the runtime takes scratch back, and says so when a
+/// queue is connected, in `amd_queue_t`. ROCr insists on it. A queue whose indices do not lie as in an `amd_queue_t`
+/// is left alone.
+fn announce_reclaim(memory: &Memory, target: &str, args: &CreateQueue) {
+    const CAPS_BEFORE_WRITE_INDEX: u64 = 56 - 40;
+    const READ_AFTER_WRITE_INDEX: u64 = 128 - 56;
+    const ASYNC_RECLAIM: u32 = 1;
+    let is_queue = args
+        .write_pointer_address
+        .checked_add(READ_AFTER_WRITE_INDEX)
+        == Some(args.read_pointer_address);
+    if !is_queue || !matches!(target, "gfx942" | "gfx950") {
+        return;
+    }
+    let caps = args
+        .write_pointer_address
+        .checked_sub(CAPS_BEFORE_WRITE_INDEX);
+    if let Some(Ok(pin)) = caps.map(|at| memory.pin(at, 4, true))
+        && let Some(old) = pin.load_u32(0)
+    {
+        pin.store_u32(0, old | ASYNC_RECLAIM);
+    }
 }
 
 pub(crate) fn destroy(call: &Call<'_>, args: &mut DestroyQueue) -> Handled {

@@ -4,6 +4,7 @@
 //! the doorbells of queues whose thread sleeps ([`poller`]).
 
 mod doorbell;
+mod exception;
 mod ioctl;
 mod platform;
 mod poller;

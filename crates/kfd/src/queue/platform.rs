@@ -7,6 +7,7 @@ use rocjitsu_gpu::memory::Memory;
 use rocjitsu_gpu::queue::{DispatchReport, Engine, MemoryFault, Platform, QueueFault};
 use rocjitsu_observe::{Observer, Silent};
 
+use super::exception;
 use crate::abi::{HwException, MemoryException};
 use crate::clock;
 use crate::event::Events;
@@ -33,6 +34,8 @@ pub(super) struct QueuePlatform {
     pub(super) gpu_id: u32,
     /// Address of the write index, for an AQL queue.
     pub(super) write_index: Option<u64>,
+    /// Address of the context save area, if the runtime has enabled its interface.
+    pub(super) save_area: Option<u64>,
 }
 
 impl Platform for QueuePlatform {
@@ -63,6 +66,9 @@ impl QueuePlatform {
     /// signal, if it has one.
     pub(super) fn queue_fault(&self, fault: &QueueFault) {
         self.recorder.fault(&self.gpu, &fault.text);
+        let raised = self
+            .save_area
+            .is_some_and(|area| exception::raise(&self.memory, &self.events, area, fault));
         let heard = match &fault.memory {
             Some(memory) => {
                 let near = self.memory.describe(memory.address);
@@ -74,7 +80,7 @@ impl QueuePlatform {
             }
             None => {
                 say(&format!("{}: {}", self.gpu, fault.text));
-                self.has_inactive_signal()
+                raised || self.has_inactive_signal()
             }
         };
         if !heard {

@@ -65,8 +65,12 @@ pub enum Op {
     MulEvenI,
     /// Each pair of words shifted right by 32.
     HighToLow,
-    /// Bytes of each word chosen by a table, as `vpshufb` has it.
+    /// Unsigned minimum of bytes.
+    MinB,
+    /// Bytes of `a` within each 16, chosen by the bytes of `b` as `vpshufb` has it.
     Bytes,
+    /// Lanes of `b`, chosen by the words of `a`.
+    Permute,
     /// `a ? b : c`.
     Select,
 
@@ -88,6 +92,8 @@ pub enum Op {
     AddRounded,
     /// f32 rounded to an integer as `imm` says: 0 to nearest even, 1 down, 2 up, 3 toward zero.
     RoundF,
+    /// f32 `a` times two to the power of `b`, an f32 that is an integer.
+    ScaleF,
     /// f32 of a signed integer.
     FromI,
     /// f32 of an unsigned integer.
@@ -299,6 +305,8 @@ impl Graph {
                 // Which operand is first matters only where both are NaN.
                 self.put(op, [b, a, NONE], imm)
             }
+            // No constant that is a number is unordered with itself.
+            Op::CompareF if imm == 3 && a == b && self.is_number(a) => self.leaf(Op::ConstMask, 0),
             Op::SplitLow | Op::SplitHigh | Op::JoinLow | Op::JoinHigh => self.rearrange(op, a, b),
             _ => self.put(op, [a, b, NONE], imm),
         }
@@ -385,6 +393,25 @@ impl Graph {
             }
         {
             return self.of_one(f, a);
+        }
+        // Two constants in a row of the same function.
+        if let Some(y) = self.constant_of(b)
+            && matches!(table, AND | OR | XOR)
+        {
+            let inner = self.get(a);
+            if inner.op == Op::Logic
+                && inner.imm == table
+                && inner.args[2] == NONE
+                && let Some(x) = self.constant_of(inner.args[1])
+            {
+                let both = match table {
+                    AND => x & y,
+                    OR => x | y,
+                    _ => x ^ y,
+                };
+                let both = self.constant(both);
+                return self.logic(table, inner.args[0], both);
+            }
         }
         self.pair(table, a, b)
     }

@@ -2,6 +2,7 @@
 //! What a kernel traced with it computes is what the other back ends compute, from the same source.
 
 pub mod graph;
+mod permute;
 
 use std::cell::RefCell;
 
@@ -60,6 +61,17 @@ impl Recorder {
         CURRENT.with_borrow_mut(|current| std::mem::swap(current, self));
         (kernel.0)(&mut args);
         CURRENT.with_borrow_mut(|current| std::mem::swap(current, self));
+    }
+}
+
+impl Recorder {
+    /// Traces what `f` computes with [`Trace`] from nodes of the graph; `None` if a graph cannot say it.
+    pub fn compute<R>(&mut self, f: impl FnOnce() -> R) -> Option<R> {
+        self.failed = false;
+        CURRENT.with_borrow_mut(|current| std::mem::swap(current, self));
+        let result = f();
+        CURRENT.with_borrow_mut(|current| std::mem::swap(current, self));
+        (!self.failed).then_some(result)
     }
 }
 
@@ -254,29 +266,7 @@ unsafe impl Lanes for Trace {
         mul_high(Op::MulEvenI, a, b)
     }
     fn perm_bytes(a: Id, b: Id, sel: Id) -> Id {
-        let node = with(|g| g.get(sel));
-        let choice = node.imm.to_le_bytes();
-        if node.op != Op::Const || choice.iter().any(|&s| (8..12).contains(&s)) {
-            return give_up();
-        }
-        // `vpshufb` works within 16 bytes and gives zero where bit 7 is set.
-        let part = |first: u8| {
-            let word = |lane: usize| {
-                u32::from_le_bytes(choice.map(|s| {
-                    if (first..first + 4).contains(&s) {
-                        s - first + 4 * (lane as u8 % 4)
-                    } else {
-                        0x80
-                    }
-                }))
-            };
-            with(|g| g.table(std::array::from_fn(word)))
-        };
-        let low = two(Op::Bytes, b, part(0));
-        let high = two(Op::Bytes, a, part(4));
-        let ones = u32::from_le_bytes(choice.map(|s| if s > 12 { 0xff } else { 0 }));
-        let both = logic(table::OR, low, high);
-        logic(table::OR, both, Self::splat(ones))
+        permute::bytes(a, b, sel)
     }
     fn add_f32(a: Id, b: Id) -> Id {
         two(Op::AddF, a, b)
@@ -316,6 +306,9 @@ unsafe impl Lanes for Trace {
     }
     fn u32_from_f32(a: Id) -> Id {
         one(Op::ToU, two(Op::MaxOrB, a, Self::splat(0)), 0)
+    }
+    fn scale_f32(a: Id, e: Id) -> Id {
+        two(Op::ScaleF, a, one(Op::FromI, e, 0))
     }
     fn round_f32<const TO: i32>(a: Id) -> Id {
         one(Op::RoundF, a, TO as u32)

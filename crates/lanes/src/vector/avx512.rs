@@ -337,6 +337,11 @@ unsafe impl Lanes for Avx512 {
         unsafe { _mm512_cvttps_epu32(_mm512_max_ps(f(a), _mm512_setzero_ps())) }
     }
     #[inline(always)]
+    fn scale_f32(a: __m512i, e: __m512i) -> __m512i {
+        // Counts that are not exact as f32 are far beyond the range of results.
+        i(unsafe { _mm512_scalef_ps(f(a), _mm512_cvtepi32_ps(e)) })
+    }
+    #[inline(always)]
     fn round_f32<const TO: i32>(a: __m512i) -> __m512i {
         i(unsafe {
             match TO {

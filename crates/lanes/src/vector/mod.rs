@@ -198,6 +198,14 @@ pub unsafe trait Lanes: Copy + 'static {
     fn u32_from_f32(a: Self::V) -> Self::V {
         Self::map1(a, crate::scalar::convert::v_cvt_u32_f32)
     }
+    /// f32 times two to the power of a signed integer, rounded once; a signalling NaN becomes quiet.
+    #[inline(always)]
+    fn scale_f32(a: Self::V, e: Self::V) -> Self::V {
+        let mode = crate::fp::Mode::from_bits(0x3f0);
+        Self::map2(a, e, |a, e| {
+            crate::scalar::rounding::v_ldexp_f32(a, e as i32, mode)
+        })
+    }
     /// f32 rounded to an integer ([`round`]); signs of zeros stay, a signalling NaN becomes quiet.
     #[inline(always)]
     fn round_f32<const TO: i32>(a: Self::V) -> Self::V {

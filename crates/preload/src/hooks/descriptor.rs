@@ -2,9 +2,10 @@
 
 use std::ffi::c_void;
 use std::os::fd::BorrowedFd;
+use std::path::Path;
 
 use libc::{c_int, c_uint, c_ulong, off_t};
-use rocjitsu_kfd::Errno;
+use rocjitsu_kfd::{Errno, table};
 
 use crate::fds::{self, Kind};
 use crate::guard::{KeepErrno, is_inside};
@@ -77,8 +78,35 @@ unsafe fn ioctl_ours(
     process::ask_existing(|driver| {
         // SAFETY: the number is not negative, and the program keeps it open during its own call.
         let file = unsafe { BorrowedFd::borrow_raw(fd) };
-        driver.ioctl(file, request, argument)
+        let answer = driver.ioctl(file, request, argument)?;
+        let verbose = driver.machine().options.verbose;
+        if verbose >= 3 || verbose == 2 && answer.is_err() {
+            tell_of(request, fd, &answer);
+        }
+        Some(answer)
     })
+}
+
+/// With `-vv` the program's failing ioctls are named, with `-vvv` all.
+fn tell_of(request: u32, fd: c_int, answer: &Result<c_int, Errno>) {
+    let table = if (request >> 8) as u8 == b'K' {
+        table::KFD
+    } else {
+        table::DRM
+    };
+    let name = table::row(table, request as u8).map_or("unknown", |(_, row)| row.name);
+    let path = fds::path(fd);
+    let path = path
+        .as_deref()
+        .unwrap_or(Path::new("a received descriptor"));
+    let result = match answer {
+        Ok(value) => value.to_string(),
+        Err(errno) => errno.to_string(),
+    };
+    eprintln!(
+        "rocjitsu: ioctl {request:#010x} {name} of {}: {result}",
+        path.display()
+    );
 }
 
 #[cfg_attr(not(test), unsafe(no_mangle))]

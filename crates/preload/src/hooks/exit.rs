@@ -10,6 +10,7 @@ unsafe extern "C" fn _exit(status: c_int) -> ! {
 }
 
 #[cfg_attr(not(test), unsafe(no_mangle))]
+#[cfg_attr(test, allow(non_snake_case, reason = "the name in libc"))]
 unsafe extern "C" fn _Exit(status: c_int) -> ! {
     leave(status)
 }

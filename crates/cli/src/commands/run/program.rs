@@ -183,7 +183,7 @@ mod tests {
         assert_eq!(find("/nowhere/x").unwrap_err().status(), 127);
         assert_eq!(find("").unwrap_err().status(), 127);
         assert_eq!(
-            find("passwd").unwrap_err().status(),
+            find("os-release").unwrap_err().status(),
             126,
             "a file without the right to execute"
         );

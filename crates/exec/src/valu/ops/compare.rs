@@ -127,13 +127,13 @@ fn eq_64<L: Lanes>(a: L::W, b: L::W) -> L::M {
 }
 
 #[inline(always)]
-fn lt_u_64<L: Lanes>(a: L::W, b: L::W) -> L::M {
+pub(super) fn lt_u_64<L: Lanes>(a: L::W, b: L::W) -> L::M {
     let ((a, ah), (b, bh)) = (L::split(a), L::split(b));
     L::m_or(L::lt_u(ah, bh), L::m_and(L::eq(ah, bh), L::lt_u(a, b)))
 }
 
 #[inline(always)]
-fn lt_i_64<L: Lanes>(a: L::W, b: L::W) -> L::M {
+pub(super) fn lt_i_64<L: Lanes>(a: L::W, b: L::W) -> L::M {
     let ((a, ah), (b, bh)) = (L::split(a), L::split(b));
     L::m_or(L::lt_i(ah, bh), L::m_and(L::eq(ah, bh), L::lt_u(a, b)))
 }

@@ -3,6 +3,7 @@
 use rocjitsu_lanes::scalar::convert as c;
 use rocjitsu_lanes::vector::round;
 
+use super::minmax::{Format, Half};
 use super::ops;
 use super::support::{PLAIN, half1, mode, pack};
 
@@ -51,7 +52,8 @@ ops! {
     v_cvt_pk_bf16_f32[x](a: F32, b: F32) -> PkBf16 { L::map2(a, b, |a, b| c::v_cvt_pk_bf16_f32(a, b, false)) }
     => modal { L::map2(a, b, |a, b| c::v_cvt_pk_bf16_f32(a, b, x.fp16_ovfl())) }
     v_pack_b32_f16(a: F16, b: F16) -> PkF16 {
-        L::map2(a, b, |a, b| c::v_pack_b32_f16(a as u16, b as u16))
+        let quiet = |v| L::select(Half::nan::<L>(v), L::or(v, L::splat(Half::QUIET)), v);
+        pack::<L>(quiet(a), quiet(b))
     }
     v_cvt_pk_i16_f32(a: F32, b: F32) -> B32 { L::map2(a, b, c::v_cvt_pk_i16_f32) }
     v_cvt_pk_u16_f32(a: F32, b: F32) -> B32 { L::map2(a, b, c::v_cvt_pk_u16_f32) }

@@ -2,12 +2,12 @@
 //! are exact; rounding a sum of two f16 values twice gives the same as once, as f32 has more than twice the
 //! bits.
 
-use rocjitsu_lanes::scalar::{arithmetic as arith, minmax, rounding};
+use rocjitsu_lanes::scalar::{arithmetic as arith, rounding};
 use rocjitsu_lanes::vector::Lanes;
 
-use super::float32::nan_rules;
+use super::minmax::{Half, Max, Min, Rule, median, three, two};
 use super::ops;
-use super::support::{PLAIN, half1, half2, half3, med3_numbers, mode};
+use super::support::{PLAIN, half1, half2, half3, mode};
 
 ops! {
     v_add_f16[x](a: F16, b: F16) -> F16 { add::<L>(L::f32_from_f16(a), L::f32_from_f16(b)) }
@@ -28,49 +28,26 @@ ops! {
     }
     => modal { let m = mode(x); half3::<L>(a, b, c, |a, b, c| arith::v_mad_f16(a, b, c, m)) }
 
-    v_min_f16[x](a: F16, b: F16) -> F16 {
-        let rules = nan_rules(x);
-        two::<L, false>(a, b, |a, b| minmax::v_min_f16(a, b, rules))
-    }
-    v_max_f16[x](a: F16, b: F16) -> F16 {
-        let rules = nan_rules(x);
-        two::<L, true>(a, b, |a, b| minmax::v_max_f16(a, b, rules))
-    }
-    v_min3_f16[x](a: F16, b: F16, c: F16) -> F16 {
-        let rules = nan_rules(x);
-        three::<L, false, false>(a, b, c, |a, b, c| minmax::v_min3_f16(a, b, c, rules))
-    }
-    v_max3_f16[x](a: F16, b: F16, c: F16) -> F16 {
-        let rules = nan_rules(x);
-        three::<L, true, true>(a, b, c, |a, b, c| minmax::v_max3_f16(a, b, c, rules))
-    }
-    v_med3_f16[x](a: F16, b: F16, c: F16) -> F16 {
-        let rules = nan_rules(x);
-        median::<L>(a, b, c, |a, b, c| minmax::v_med3_f16(a, b, c, rules))
-    }
-    v_minmax_f16[x](a: F16, b: F16, c: F16) -> F16 {
-        let rules = nan_rules(x);
-        three::<L, false, true>(a, b, c, |a, b, c| minmax::v_minmax_f16(a, b, c, rules))
-    }
-    v_maxmin_f16[x](a: F16, b: F16, c: F16) -> F16 {
-        let rules = nan_rules(x);
-        three::<L, true, false>(a, b, c, |a, b, c| minmax::v_maxmin_f16(a, b, c, rules))
-    }
-    v_min_num_f16(a: F16, b: F16) -> F16 { two::<L, false>(a, b, minmax::v_min_num_f16) }
-    v_max_num_f16(a: F16, b: F16) -> F16 { two::<L, true>(a, b, minmax::v_max_num_f16) }
-    v_minimum_f16(a: F16, b: F16) -> F16 { two::<L, false>(a, b, minmax::v_minimum_f16) }
-    v_maximum_f16(a: F16, b: F16) -> F16 { two::<L, true>(a, b, minmax::v_maximum_f16) }
-    v_min3_num_f16(a: F16, b: F16, c: F16) -> F16 { three::<L, false, false>(a, b, c, minmax::v_min3_num_f16) }
-    v_max3_num_f16(a: F16, b: F16, c: F16) -> F16 { three::<L, true, true>(a, b, c, minmax::v_max3_num_f16) }
-    v_med3_num_f16(a: F16, b: F16, c: F16) -> F16 {
-        median::<L>(a, b, c, minmax::v_med3_num_f16)
-    }
-    v_minmax_num_f16(a: F16, b: F16, c: F16) -> F16 { three::<L, false, true>(a, b, c, minmax::v_minmax_num_f16) }
-    v_maxmin_num_f16(a: F16, b: F16, c: F16) -> F16 { three::<L, true, false>(a, b, c, minmax::v_maxmin_num_f16) }
-    v_minimum3_f16(a: F16, b: F16, c: F16) -> F16 { three::<L, false, false>(a, b, c, minmax::v_minimum3_f16) }
-    v_maximum3_f16(a: F16, b: F16, c: F16) -> F16 { three::<L, true, true>(a, b, c, minmax::v_maximum3_f16) }
-    v_minimummaximum_f16(a: F16, b: F16, c: F16) -> F16 { three::<L, false, true>(a, b, c, minmax::v_minimummaximum_f16) }
-    v_maximumminimum_f16(a: F16, b: F16, c: F16) -> F16 { three::<L, true, false>(a, b, c, minmax::v_maximumminimum_f16) }
+    v_min_f16[x](a: F16, b: F16) -> F16 { two::<L, Half>(Rule::legacy(x), Min, a, b) }
+    v_max_f16[x](a: F16, b: F16) -> F16 { two::<L, Half>(Rule::legacy(x), Max, a, b) }
+    v_min3_f16[x](a: F16, b: F16, c: F16) -> F16 { three::<L, Half>(Rule::legacy(x), (Min, Min), (a, b, c)) }
+    v_max3_f16[x](a: F16, b: F16, c: F16) -> F16 { three::<L, Half>(Rule::legacy(x), (Max, Max), (a, b, c)) }
+    v_med3_f16[x](a: F16, b: F16, c: F16) -> F16 { median::<L, Half>(Rule::legacy(x), a, b, c) }
+    v_minmax_f16[x](a: F16, b: F16, c: F16) -> F16 { three::<L, Half>(Rule::legacy(x), (Min, Max), (a, b, c)) }
+    v_maxmin_f16[x](a: F16, b: F16, c: F16) -> F16 { three::<L, Half>(Rule::legacy(x), (Max, Min), (a, b, c)) }
+    v_min_num_f16(a: F16, b: F16) -> F16 { two::<L, Half>(Rule::Number, Min, a, b) }
+    v_max_num_f16(a: F16, b: F16) -> F16 { two::<L, Half>(Rule::Number, Max, a, b) }
+    v_minimum_f16(a: F16, b: F16) -> F16 { two::<L, Half>(Rule::Propagate, Min, a, b) }
+    v_maximum_f16(a: F16, b: F16) -> F16 { two::<L, Half>(Rule::Propagate, Max, a, b) }
+    v_min3_num_f16(a: F16, b: F16, c: F16) -> F16 { three::<L, Half>(Rule::Number, (Min, Min), (a, b, c)) }
+    v_max3_num_f16(a: F16, b: F16, c: F16) -> F16 { three::<L, Half>(Rule::Number, (Max, Max), (a, b, c)) }
+    v_med3_num_f16(a: F16, b: F16, c: F16) -> F16 { median::<L, Half>(Rule::Number, a, b, c) }
+    v_minmax_num_f16(a: F16, b: F16, c: F16) -> F16 { three::<L, Half>(Rule::Number, (Min, Max), (a, b, c)) }
+    v_maxmin_num_f16(a: F16, b: F16, c: F16) -> F16 { three::<L, Half>(Rule::Number, (Max, Min), (a, b, c)) }
+    v_minimum3_f16(a: F16, b: F16, c: F16) -> F16 { three::<L, Half>(Rule::Propagate, (Min, Min), (a, b, c)) }
+    v_maximum3_f16(a: F16, b: F16, c: F16) -> F16 { three::<L, Half>(Rule::Propagate, (Max, Max), (a, b, c)) }
+    v_minimummaximum_f16(a: F16, b: F16, c: F16) -> F16 { three::<L, Half>(Rule::Propagate, (Min, Max), (a, b, c)) }
+    v_maximumminimum_f16(a: F16, b: F16, c: F16) -> F16 { three::<L, Half>(Rule::Propagate, (Max, Min), (a, b, c)) }
 
     v_trunc_f16(a: F16) -> F16 { half1::<L>(a, rounding::v_trunc_f16) }
     v_ceil_f16(a: F16) -> F16 { half1::<L>(a, rounding::v_ceil_f16) }
@@ -103,61 +80,4 @@ pub fn mul<L: Lanes>(a: L::V, b: L::V) -> L::V {
 #[inline(always)]
 pub fn fma<L: Lanes>(a: L::V, b: L::V, c: L::V) -> L::V {
     L::f16_from_f32(L::add_odd_f32(L::mul_f32(a, b), c))
-}
-
-/// The larger or the smaller of f32 numbers.
-#[inline(always)]
-pub fn choose<L: Lanes, const MAX: bool>(a: L::V, b: L::V) -> L::V {
-    if MAX {
-        L::max_f32(a, b)
-    } else {
-        L::min_f32(a, b)
-    }
-}
-
-/// Minimum or maximum of f16 values, found on them as f32 unless one is NaN.
-#[inline(always)]
-fn two<L: Lanes, const MAX: bool>(a: L::V, b: L::V, slow: impl Fn(u16, u16) -> u16) -> L::V {
-    let (wide_a, wide_b) = (L::f32_from_f16(a), L::f32_from_f16(b));
-    if L::bits(L::unordered_f32(wide_a, wide_b)) == 0 {
-        L::f16_from_f32(choose::<L, MAX>(wide_a, wide_b))
-    } else {
-        half2::<L>(a, b, slow)
-    }
-}
-/// As [`two`], for three values: `FIRST` of the first two, `THEN` of that and the third.
-#[inline(always)]
-fn three<L: Lanes, const FIRST: bool, const THEN: bool>(
-    a: L::V,
-    b: L::V,
-    c: L::V,
-    slow: impl Fn(u16, u16, u16) -> u16,
-) -> L::V {
-    let (wide_a, wide_b, wide_c) = (L::f32_from_f16(a), L::f32_from_f16(b), L::f32_from_f16(c));
-    let nan = L::m_or(
-        L::unordered_f32(wide_a, wide_b),
-        L::unordered_f32(wide_c, wide_c),
-    );
-    if L::bits(nan) == 0 {
-        L::f16_from_f32(choose::<L, THEN>(
-            choose::<L, FIRST>(wide_a, wide_b),
-            wide_c,
-        ))
-    } else {
-        half3::<L>(a, b, c, slow)
-    }
-}
-/// As [`two`], for the median.
-#[inline(always)]
-fn median<L: Lanes>(a: L::V, b: L::V, c: L::V, slow: impl Fn(u16, u16, u16) -> u16) -> L::V {
-    let (wide_a, wide_b, wide_c) = (L::f32_from_f16(a), L::f32_from_f16(b), L::f32_from_f16(c));
-    let nan = L::m_or(
-        L::unordered_f32(wide_a, wide_b),
-        L::unordered_f32(wide_c, wide_c),
-    );
-    if L::bits(nan) == 0 {
-        L::f16_from_f32(med3_numbers::<L>(wide_a, wide_b, wide_c))
-    } else {
-        half3::<L>(a, b, c, slow)
-    }
 }

@@ -2,12 +2,13 @@
 
 use rocjitsu_lanes::kernel::Aux;
 use rocjitsu_lanes::scalar::arithmetic as arith;
-use rocjitsu_lanes::scalar::minmax::{self, NanRules};
+use rocjitsu_lanes::scalar::minmax::NanRules;
 use rocjitsu_lanes::scalar::{cube, rounding};
 use rocjitsu_lanes::vector::{Lanes, round};
 
+use super::minmax::{Max, Min, Rule, Single, median, three, two};
 use super::ops;
-use super::support::{PLAIN, med3_numbers, mode, unless_nan2, unless_nan3, within};
+use super::support::{PLAIN, mode, within};
 
 ops! {
     v_add_f32[x](a: F32, b: F32) -> F32 { L::add_f32(a, b) }
@@ -45,70 +46,26 @@ ops! {
     }
     => modal { let m = mode(x); L::map3(a, b, c, |a, b, c| arith::v_mullit_f32(a, b, c, m)) }
 
-    v_min_f32[x](a: F32, b: F32) -> F32 {
-        let rules = nan_rules(x);
-        unless_nan2::<L>(a, b, L::min_f32(a, b), move |a, b| minmax::v_min_f32(a, b, rules))
-    }
-    v_max_f32[x](a: F32, b: F32) -> F32 {
-        let rules = nan_rules(x);
-        unless_nan2::<L>(a, b, L::max_f32(a, b), move |a, b| minmax::v_max_f32(a, b, rules))
-    }
-    v_min3_f32[x](a: F32, b: F32, c: F32) -> F32 {
-        let rules = nan_rules(x);
-        let r = L::min_f32(L::min_f32(a, b), c);
-        unless_nan3::<L>(a, b, c, r, move |a, b, c| minmax::v_min3_f32(a, b, c, rules))
-    }
-    v_max3_f32[x](a: F32, b: F32, c: F32) -> F32 {
-        let rules = nan_rules(x);
-        let r = L::max_f32(L::max_f32(a, b), c);
-        unless_nan3::<L>(a, b, c, r, move |a, b, c| minmax::v_max3_f32(a, b, c, rules))
-    }
-    v_med3_f32[x](a: F32, b: F32, c: F32) -> F32 {
-        let rules = nan_rules(x);
-        let r = med3_numbers::<L>(a, b, c);
-        unless_nan3::<L>(a, b, c, r, move |a, b, c| minmax::v_med3_f32(a, b, c, rules))
-    }
-    v_minmax_f32[x](a: F32, b: F32, c: F32) -> F32 {
-        let rules = nan_rules(x);
-        let r = L::max_f32(L::min_f32(a, b), c);
-        unless_nan3::<L>(a, b, c, r, move |a, b, c| minmax::v_minmax_f32(a, b, c, rules))
-    }
-    v_maxmin_f32[x](a: F32, b: F32, c: F32) -> F32 {
-        let rules = nan_rules(x);
-        let r = L::min_f32(L::max_f32(a, b), c);
-        unless_nan3::<L>(a, b, c, r, move |a, b, c| minmax::v_maxmin_f32(a, b, c, rules))
-    }
-    v_min_num_f32(a: F32, b: F32) -> F32 { unless_nan2::<L>(a, b, L::min_f32(a, b), minmax::v_min_num_f32) }
-    v_max_num_f32(a: F32, b: F32) -> F32 { unless_nan2::<L>(a, b, L::max_f32(a, b), minmax::v_max_num_f32) }
-    v_minimum_f32(a: F32, b: F32) -> F32 { unless_nan2::<L>(a, b, L::min_f32(a, b), minmax::v_minimum_f32) }
-    v_maximum_f32(a: F32, b: F32) -> F32 { unless_nan2::<L>(a, b, L::max_f32(a, b), minmax::v_maximum_f32) }
-    v_min3_num_f32(a: F32, b: F32, c: F32) -> F32 {
-        unless_nan3::<L>(a, b, c, L::min_f32(L::min_f32(a, b), c), minmax::v_min3_num_f32)
-    }
-    v_max3_num_f32(a: F32, b: F32, c: F32) -> F32 {
-        unless_nan3::<L>(a, b, c, L::max_f32(L::max_f32(a, b), c), minmax::v_max3_num_f32)
-    }
-    v_med3_num_f32(a: F32, b: F32, c: F32) -> F32 {
-        unless_nan3::<L>(a, b, c, med3_numbers::<L>(a, b, c), minmax::v_med3_num_f32)
-    }
-    v_minmax_num_f32(a: F32, b: F32, c: F32) -> F32 {
-        unless_nan3::<L>(a, b, c, L::max_f32(L::min_f32(a, b), c), minmax::v_minmax_num_f32)
-    }
-    v_maxmin_num_f32(a: F32, b: F32, c: F32) -> F32 {
-        unless_nan3::<L>(a, b, c, L::min_f32(L::max_f32(a, b), c), minmax::v_maxmin_num_f32)
-    }
-    v_minimum3_f32(a: F32, b: F32, c: F32) -> F32 {
-        unless_nan3::<L>(a, b, c, L::min_f32(L::min_f32(a, b), c), minmax::v_minimum3_f32)
-    }
-    v_maximum3_f32(a: F32, b: F32, c: F32) -> F32 {
-        unless_nan3::<L>(a, b, c, L::max_f32(L::max_f32(a, b), c), minmax::v_maximum3_f32)
-    }
-    v_minimummaximum_f32(a: F32, b: F32, c: F32) -> F32 {
-        unless_nan3::<L>(a, b, c, L::max_f32(L::min_f32(a, b), c), minmax::v_minimummaximum_f32)
-    }
-    v_maximumminimum_f32(a: F32, b: F32, c: F32) -> F32 {
-        unless_nan3::<L>(a, b, c, L::min_f32(L::max_f32(a, b), c), minmax::v_maximumminimum_f32)
-    }
+    v_min_f32[x](a: F32, b: F32) -> F32 { two::<L, Single>(Rule::legacy(x), Min, a, b) }
+    v_max_f32[x](a: F32, b: F32) -> F32 { two::<L, Single>(Rule::legacy(x), Max, a, b) }
+    v_min3_f32[x](a: F32, b: F32, c: F32) -> F32 { three::<L, Single>(Rule::legacy(x), (Min, Min), (a, b, c)) }
+    v_max3_f32[x](a: F32, b: F32, c: F32) -> F32 { three::<L, Single>(Rule::legacy(x), (Max, Max), (a, b, c)) }
+    v_med3_f32[x](a: F32, b: F32, c: F32) -> F32 { median::<L, Single>(Rule::legacy(x), a, b, c) }
+    v_minmax_f32[x](a: F32, b: F32, c: F32) -> F32 { three::<L, Single>(Rule::legacy(x), (Min, Max), (a, b, c)) }
+    v_maxmin_f32[x](a: F32, b: F32, c: F32) -> F32 { three::<L, Single>(Rule::legacy(x), (Max, Min), (a, b, c)) }
+    v_min_num_f32(a: F32, b: F32) -> F32 { two::<L, Single>(Rule::Number, Min, a, b) }
+    v_max_num_f32(a: F32, b: F32) -> F32 { two::<L, Single>(Rule::Number, Max, a, b) }
+    v_minimum_f32(a: F32, b: F32) -> F32 { two::<L, Single>(Rule::Propagate, Min, a, b) }
+    v_maximum_f32(a: F32, b: F32) -> F32 { two::<L, Single>(Rule::Propagate, Max, a, b) }
+    v_min3_num_f32(a: F32, b: F32, c: F32) -> F32 { three::<L, Single>(Rule::Number, (Min, Min), (a, b, c)) }
+    v_max3_num_f32(a: F32, b: F32, c: F32) -> F32 { three::<L, Single>(Rule::Number, (Max, Max), (a, b, c)) }
+    v_med3_num_f32(a: F32, b: F32, c: F32) -> F32 { median::<L, Single>(Rule::Number, a, b, c) }
+    v_minmax_num_f32(a: F32, b: F32, c: F32) -> F32 { three::<L, Single>(Rule::Number, (Min, Max), (a, b, c)) }
+    v_maxmin_num_f32(a: F32, b: F32, c: F32) -> F32 { three::<L, Single>(Rule::Number, (Max, Min), (a, b, c)) }
+    v_minimum3_f32(a: F32, b: F32, c: F32) -> F32 { three::<L, Single>(Rule::Propagate, (Min, Min), (a, b, c)) }
+    v_maximum3_f32(a: F32, b: F32, c: F32) -> F32 { three::<L, Single>(Rule::Propagate, (Max, Max), (a, b, c)) }
+    v_minimummaximum_f32(a: F32, b: F32, c: F32) -> F32 { three::<L, Single>(Rule::Propagate, (Min, Max), (a, b, c)) }
+    v_maximumminimum_f32(a: F32, b: F32, c: F32) -> F32 { three::<L, Single>(Rule::Propagate, (Max, Min), (a, b, c)) }
 
     v_trunc_f32(a: F32) -> F32 { L::round_f32::<{ round::ZERO }>(a) }
     v_ceil_f32(a: F32) -> F32 { L::round_f32::<{ round::UP }>(a) }
@@ -116,11 +73,11 @@ ops! {
     v_rndne_f32(a: F32) -> F32 { L::round_f32::<{ round::NEAREST }>(a) }
     v_fract_f32[x](a: F32) -> F32 { L::map1(a, |a| rounding::v_fract_f32(a, PLAIN)) }
     => modal { let m = mode(x); L::map1(a, |a| rounding::v_fract_f32(a, m)) }
-    v_ldexp_f32[x](a: F32, e: B32) -> F32 { L::map2(a, e, |a, e| rounding::v_ldexp_f32(a, e as i32, PLAIN)) }
+    v_ldexp_f32[x](a: F32, e: B32) -> F32 { L::scale_f32(a, e) }
     => modal { let m = mode(x); L::map2(a, e, |a, e| rounding::v_ldexp_f32(a, e as i32, m)) }
     v_frexp_mant_f32(a: F32) -> F32 {
         let exponent = L::and(a, L::splat(0x7f80_0000));
-        if L::bits(within::<L>(exponent, 0, 0x7f80_0000)) == u16::MAX {
+        if L::all(within::<L>(exponent, 0, 0x7f80_0000)) {
             return L::or(L::and(a, L::splat(0x807f_ffff)), L::splat(0x3f00_0000));
         }
         L::map1(a, rounding::v_frexp_mant_f32)

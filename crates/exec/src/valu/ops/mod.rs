@@ -20,6 +20,7 @@ pub(crate) mod float_facts;
 mod integer16;
 mod integer32;
 mod integer64;
+mod minmax;
 mod mix;
 mod moves;
 mod packed_float;

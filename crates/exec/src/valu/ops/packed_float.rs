@@ -4,8 +4,8 @@ use rocjitsu_lanes::kernel::Aux;
 use rocjitsu_lanes::scalar::{arithmetic as arith, minmax};
 use rocjitsu_lanes::vector::Lanes;
 
-use super::float16::{self, choose};
-use super::float32::nan_rules;
+use super::float16;
+use super::minmax::{Max, Min, Rule, pairs};
 use super::ops;
 use super::support::{PLAIN, mode, pack, pair2, pair3, unpack_f16};
 
@@ -26,22 +26,24 @@ ops! {
     }
     => modal { let m = mode(x); pair3::<L>(a, b, c, |a, b, c| arith::v_fma_f16(a, b, c, m)) }
 
-    v_pk_min_f16[x](a: PkF16, b: PkF16) -> PkF16 {
-        let rules = nan_rules(x);
-        two::<L, false>(a, b, |a, b| minmax::v_min_f16(a, b, rules))
+    v_pk_min_f16[x](a: PkF16, b: PkF16) -> PkF16 { pairs::<L>(Rule::legacy(x), Min, a, b) }
+    v_pk_max_f16[x](a: PkF16, b: PkF16) -> PkF16 { pairs::<L>(Rule::legacy(x), Max, a, b) }
+    v_pk_min_num_f16(a: PkF16, b: PkF16) -> PkF16 { pairs::<L>(Rule::Number, Min, a, b) }
+    v_pk_max_num_f16(a: PkF16, b: PkF16) -> PkF16 { pairs::<L>(Rule::Number, Max, a, b) }
+    v_pk_minimum_f16(a: PkF16, b: PkF16) -> PkF16 { pairs::<L>(Rule::Propagate, Min, a, b) }
+    v_pk_maximum_f16(a: PkF16, b: PkF16) -> PkF16 { pairs::<L>(Rule::Propagate, Max, a, b) }
+    v_pk_min3_num_f16(a: PkF16, b: PkF16, c: PkF16) -> PkF16 {
+        pairs::<L>(Rule::Number, Min, pairs::<L>(Rule::Number, Min, a, b), c)
     }
-    v_pk_max_f16[x](a: PkF16, b: PkF16) -> PkF16 {
-        let rules = nan_rules(x);
-        two::<L, true>(a, b, |a, b| minmax::v_max_f16(a, b, rules))
+    v_pk_max3_num_f16(a: PkF16, b: PkF16, c: PkF16) -> PkF16 {
+        pairs::<L>(Rule::Number, Max, pairs::<L>(Rule::Number, Max, a, b), c)
     }
-    v_pk_min_num_f16(a: PkF16, b: PkF16) -> PkF16 { two::<L, false>(a, b, minmax::v_min_num_f16) }
-    v_pk_max_num_f16(a: PkF16, b: PkF16) -> PkF16 { two::<L, true>(a, b, minmax::v_max_num_f16) }
-    v_pk_minimum_f16(a: PkF16, b: PkF16) -> PkF16 { two::<L, false>(a, b, minmax::v_minimum_f16) }
-    v_pk_maximum_f16(a: PkF16, b: PkF16) -> PkF16 { two::<L, true>(a, b, minmax::v_maximum_f16) }
-    v_pk_min3_num_f16(a: PkF16, b: PkF16, c: PkF16) -> PkF16 { three::<L, false>(a, b, c, minmax::v_min3_num_f16) }
-    v_pk_max3_num_f16(a: PkF16, b: PkF16, c: PkF16) -> PkF16 { three::<L, true>(a, b, c, minmax::v_max3_num_f16) }
-    v_pk_minimum3_f16(a: PkF16, b: PkF16, c: PkF16) -> PkF16 { three::<L, false>(a, b, c, minmax::v_minimum3_f16) }
-    v_pk_maximum3_f16(a: PkF16, b: PkF16, c: PkF16) -> PkF16 { three::<L, true>(a, b, c, minmax::v_maximum3_f16) }
+    v_pk_minimum3_f16(a: PkF16, b: PkF16, c: PkF16) -> PkF16 {
+        pairs::<L>(Rule::Propagate, Min, pairs::<L>(Rule::Propagate, Min, a, b), c)
+    }
+    v_pk_maximum3_f16(a: PkF16, b: PkF16, c: PkF16) -> PkF16 {
+        pairs::<L>(Rule::Propagate, Max, pairs::<L>(Rule::Propagate, Max, a, b), c)
+    }
 
     v_pk_add_bf16[x](a: PkBf16, b: PkBf16) -> PkBf16 {
         let (m, (al, ah), (bl, bh)) = (flush(x), unpack_bf16::<L>(a), unpack_bf16::<L>(b));
@@ -125,36 +127,6 @@ fn flush(x: Aux) -> rocjitsu_lanes::fp::Mode {
         round16_64: PLAIN.round16_64,
         ..mode(x)
     }
-}
-
-/// Minimum or maximum of f16 halves, found on them as f32 unless one is NaN.
-#[inline(always)]
-fn two<L: Lanes, const MAX: bool>(a: L::V, b: L::V, slow: impl Fn(u16, u16) -> u16) -> L::V {
-    let ((al, ah), (bl, bh)) = (unpack_f16::<L>(a), unpack_f16::<L>(b));
-    let nan = L::m_or(L::unordered_f32(al, bl), L::unordered_f32(ah, bh));
-    if L::bits(nan) != 0 {
-        return pair2::<L>(a, b, slow);
-    }
-    let (low, high) = (choose::<L, MAX>(al, bl), choose::<L, MAX>(ah, bh));
-    pack::<L>(L::f16_from_f32(low), L::f16_from_f32(high))
-}
-/// As [`two`], for three values.
-#[inline(always)]
-fn three<L: Lanes, const MAX: bool>(
-    a: L::V,
-    b: L::V,
-    c: L::V,
-    slow: impl Fn(u16, u16, u16) -> u16,
-) -> L::V {
-    let ((al, ah), (bl, bh), (cl, ch)) =
-        (unpack_f16::<L>(a), unpack_f16::<L>(b), unpack_f16::<L>(c));
-    let nan = L::m_or(L::unordered_f32(al, bl), L::unordered_f32(ah, bh));
-    if L::bits(L::m_or(nan, L::unordered_f32(cl, ch))) != 0 {
-        return pair3::<L>(a, b, c, slow);
-    }
-    let low = choose::<L, MAX>(choose::<L, MAX>(al, bl), cl);
-    let high = choose::<L, MAX>(choose::<L, MAX>(ah, bh), ch);
-    pack::<L>(L::f16_from_f32(low), L::f16_from_f32(high))
 }
 
 /// bf16 of f32 values, to nearest even: the value in the low half of each lane.

@@ -1,5 +1,4 @@
-//! What the files of float semantics share: the float mode in [`Aux`], values of 16 bits one by one,
-//! and minimum and maximum with a fast way for lanes without NaN.
+//! What the files of float semantics share: the float mode in [`Aux`], values of 16 bits one by one, packing.
 
 use rocjitsu_lanes::fp::Mode;
 use rocjitsu_lanes::kernel::Aux;
@@ -48,37 +47,6 @@ pub fn pair3<L: Lanes>(a: L::V, b: L::V, c: L::V, f: impl Fn(u16, u16, u16) -> u
     })
 }
 
-/// `r`, or with a NaN in any lane of `a`, `b` the lanes of `f`.
-#[inline(always)]
-pub fn unless_nan2<L: Lanes>(a: L::V, b: L::V, r: L::V, f: impl Fn(u32, u32) -> u32) -> L::V {
-    if L::bits(L::unordered_f32(a, b)) == 0 {
-        return r;
-    }
-    let (a, b) = (L::to_array(a), L::to_array(b));
-    L::from_array(cold2(&a, &b, f))
-}
-/// `r`, or with a NaN in any lane of `a`, `b`, `c` the lanes of `f`.
-#[inline(always)]
-pub fn unless_nan3<L: Lanes>(
-    a: L::V,
-    b: L::V,
-    c: L::V,
-    r: L::V,
-    f: impl Fn(u32, u32, u32) -> u32,
-) -> L::V {
-    if L::bits(L::m_or(L::unordered_f32(a, b), L::unordered_f32(c, c))) == 0 {
-        return r;
-    }
-    let (a, b, c) = (L::to_array(a), L::to_array(b), L::to_array(c));
-    L::from_array(cold3(&a, &b, &c, f))
-}
-
-/// Two sources lane by lane, out of line.
-#[cold]
-#[inline(never)]
-pub fn cold2(a: &[u32; WIDTH], b: &[u32; WIDTH], f: impl Fn(u32, u32) -> u32) -> [u32; WIDTH] {
-    std::array::from_fn(|i| f(a[i], b[i]))
-}
 /// Three sources lane by lane, out of line.
 #[cold]
 #[inline(never)]
@@ -89,16 +57,6 @@ pub fn cold3(
     f: impl Fn(u32, u32, u32) -> u32,
 ) -> [u32; WIDTH] {
     std::array::from_fn(|i| f(a[i], b[i], c[i]))
-}
-
-/// Median of f32 numbers; a NaN is for [`unless_nan3`] to handle.
-#[inline(always)]
-pub fn med3_numbers<L: Lanes>(a: L::V, b: L::V, c: L::V) -> L::V {
-    // As the manuals have it: what is left without the (first) largest. With zeros of both signs this is not
-    // the middle of the order that min and max use.
-    let top = L::max_f32(L::max_f32(a, b), c);
-    let rest = L::select(L::eq_f32(top, b), L::max_f32(a, c), L::max_f32(a, b));
-    L::select(L::eq_f32(top, a), L::max_f32(b, c), rest)
 }
 
 /// f32 of both halves of packed f16 values: low, high.

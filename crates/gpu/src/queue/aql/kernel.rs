@@ -94,7 +94,7 @@ pub fn prepare(
     }
     let memory = match packet.private_segment {
         0 => None,
-        bytes => match scratch.memory(cx, place.queue, descriptor.wave_size, bytes)? {
+        bytes => match scratch.memory(cx, place, packet.grid, descriptor.wave_size, bytes)? {
             Some(memory) => Some(memory),
             None => return Ok(None),
         },

@@ -24,6 +24,7 @@ const INVALID: u16 = 1;
 
 /// Offsets in `amd_queue_t` (`amd_hsa_queue.h`).
 mod field {
+    pub const CAPS: u64 = 40;
     pub const READ_DISPATCH_ID: u64 = 128;
     pub const READ_DISPATCH_ID_OFFSET: u64 = 136;
     pub const TMPRING_SIZE: u64 = 140;
@@ -31,7 +32,15 @@ mod field {
     pub const SCRATCH_SIZE: u64 = 168;
     pub const SCRATCH_LANE_BYTES: u64 = 176;
     pub const PROPERTIES: u64 = 180;
+    pub const SCRATCH_MAX_USE_INDEX: u64 = 184;
     pub const INACTIVE_SIGNAL: u64 = 192;
+    pub const ALT_MAX_USE_INDEX: u64 = 200;
+    pub const ALT_SCRATCH_BASE: u64 = 224;
+    pub const ALT_DISPATCH_LIMIT: [u64; 3] = [232, 236, 240];
+    pub const ALT_LANE_BYTES: u64 = 244;
+    pub const ALT_TMPRING_SIZE: u64 = 248;
+    /// For each XCC the last dispatch that used the main and the alternate scratch, 8 bytes each.
+    pub const SCRATCH_LAST_USED_INDEX: u64 = 256;
 }
 
 /// `queue_properties`: timestamps are wanted.

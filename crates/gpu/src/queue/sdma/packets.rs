@@ -150,8 +150,9 @@ pub fn execute(cx: &mut Cx<'_>, words: &[u32]) -> Result<Effect, Trouble> {
 fn poll(cx: &mut Cx<'_>, words: &[u32]) -> Result<Effect, Trouble> {
     let word = |n: usize| words.get(n).copied().unwrap_or(0);
     let header = word(0);
-    // A flush of the host data path has nothing to do here.
-    if header >> 26 & 1 == 1 {
+    // A flush of the host data path has nothing to do here. It is asked for by its bit, or (by the HSA runtime) by
+    // polling register 0 with function 0, which is always true.
+    if header >> 26 & 1 == 1 || header >> 28 == 0 && word(1) == 0 {
         return Ok(Effect::Next);
     }
     if header >> 31 == 0 {

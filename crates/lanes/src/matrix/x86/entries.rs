@@ -93,7 +93,7 @@ macro_rules! entries {
                 shape: (usize, bool, bool),
             ) {
                 // SAFETY: the caller keeps the contract of the kernel.
-                unsafe { tree::tree::<V, $rows>(scratch, k, plan, tile, shape) }
+                unsafe { tree::tree::<V>(scratch, k, plan, tile, shape) }
             }
 
             #[target_feature(enable = $features)]

@@ -139,7 +139,7 @@ impl Recipe {
         for (to, &from) in tile.d.iter_mut().zip(d) {
             *to = from.cast();
         }
-        let mut constant = [[0u32; 64]; 2];
+        let constant;
         let rows = match operands.c {
             COperand::Rows(rows) => {
                 for (to, &from) in tile.c.iter_mut().zip(rows) {
@@ -153,8 +153,7 @@ impl Recipe {
                 } else {
                     bits
                 };
-                constant[0] = [bits as u32; 64];
-                constant[1] = [high as u32; 64];
+                constant = [[bits as u32; 64], [high as u32; 64]];
                 for pair in tile.c.chunks_exact_mut(2) {
                     pair.copy_from_slice(&constant.each_ref().map(|row| row.as_ptr().cast()));
                 }
@@ -178,7 +177,7 @@ impl Recipe {
                 };
             }
             // SAFETY: by the contract of this function.
-            unsafe { self.beside(op, backend, a, b, operands, rows, scratch, tile, d) }
+            unsafe { self.beside(op, backend, a, b, operands, rows, scratch, &mut tile, d) }
         })
     }
 
@@ -196,7 +195,7 @@ impl Recipe {
         operands: &Pointers<'_>,
         rows: Option<&[*const u32]>,
         scratch: &mut Scratch,
-        mut tile: Tile,
+        tile: &mut Tile,
         d: &[*mut u32],
     ) -> bool {
         let mut wide = Wide([[0; 64]; 16]);
@@ -217,7 +216,7 @@ impl Recipe {
             // SAFETY: by the contract of this function.
             unsafe { on!(backend, widen(halves(op.c), c, sums)) };
         } else {
-            for (row, from) in sums.iter_mut().zip(tile.c) {
+            for (row, from) in sums.iter_mut().zip(&tile.c) {
                 // SAFETY: C has the lanes of a wave.
                 unsafe { std::ptr::copy_nonoverlapping(from.cast(), row.as_mut_ptr(), op.wave) };
             }
@@ -232,12 +231,14 @@ impl Recipe {
             *c = row.as_mut_ptr().cast_const().cast();
         }
         if op.d.bits() == 16 {
-            tile.d = tile.c.map(|row| row.cast_mut());
+            for (d, c) in tile.d.iter_mut().zip(&tile.c) {
+                *d = c.cast_mut();
+            }
         }
         // SAFETY: as above; the tile's rows are those of `wide`, or D's.
         unsafe {
             self.unpack(op, backend, a, b, scratch);
-            if !self.compute(op, backend, a, b, operands, scratch, &tile, registers) {
+            if !self.compute(op, backend, a, b, operands, scratch, tile, registers) {
                 return false;
             }
             if op.d.bits() == 16 {

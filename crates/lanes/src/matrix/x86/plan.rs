@@ -18,16 +18,92 @@ pub(super) struct Job {
     pub lane: usize,
 }
 
-/// The jobs of an instruction and, for the rows of a job, where they lie relative to its start.
+/// The jobs of an instruction and the layout of the rows of each.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
     jobs: [Job; 8],
     count: usize,
-    /// Registers and lanes.
-    rows: [(u16, u16); 16],
-    /// 4x4 shapes: a row of A differs between the blocks, four lanes each.
-    pub quad: bool,
+    pub rows: Rows,
 }
+
+/// The layouts of `layout::d_slot` for 32-bit accumulators, by the types that implement [`Layout`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rows {
+    Tall,
+    Square,
+    Quad,
+    Wave32,
+    Wave64,
+    Rdna3Wave32,
+    Rdna3Wave64,
+}
+
+/// Where the 16 rows of a job lie relative to its start. Constants, so that a kernel whose rows
+/// are unrolled has them in its addresses.
+pub(super) trait Layout {
+    /// 4x4 shapes, four rows: a row of A differs between the blocks, four lanes each.
+    const QUAD: bool = false;
+    /// Rows of a job.
+    const COUNT: usize = if Self::QUAD { 4 } else { 16 };
+    /// Distance in A's panel from a row to the one four further on.
+    const NEXT: usize = 4;
+    /// Register and lane of a row.
+    fn place(row: usize) -> (usize, usize);
+    /// The row of A's panel.
+    #[inline(always)]
+    fn source(row: usize) -> usize {
+        row / 4 * Self::NEXT + row % 4
+    }
+}
+
+macro_rules! layouts {
+    ($($(#[$doc:meta])* $name:ident($row:ident) => $place:expr, $($constant:ident: $type:ty = $value:expr)?;)*) => {
+        $(
+            $(#[$doc])*
+            pub(super) struct $name;
+
+            impl Layout for $name {
+                $(const $constant: $type = $value;)?
+                #[inline(always)]
+                fn place($row: usize) -> (usize, usize) {
+                    $place
+                }
+            }
+        )*
+    };
+}
+
+layouts! {
+    /// 32x32 MFMA: the lower or the upper four of every eight rows, a register each.
+    Tall(r) => (r, 0), NEXT: usize = 8;
+    /// 16x16 MFMA.
+    Square(r) => (r % 4, r / 4 * 16),;
+    /// 4x4 MFMA.
+    Quad(r) => (r % 4, 0), QUAD: bool = true;
+    /// RDNA4 and gfx1250, wave32.
+    Wave32(r) => (r % 8, r / 8 * 16),;
+    /// RDNA4, wave64.
+    Wave64(r) => (r % 4, r / 8 * 16 + r / 4 % 2 * 32),;
+    /// RDNA3, wave32.
+    Rdna3Wave32(r) => (r / 2, r % 2 * 16),;
+    /// RDNA3, wave64.
+    Rdna3Wave64(r) => (r / 4, r % 4 * 16),;
+}
+
+/// Evaluates a call with `$layout_type` standing for the layout of a plan, one of those listed.
+macro_rules! by_layout {
+    ($plan:expr, [$($layout:ident),*], $layout_type:ident => $call:expr) => {
+        match $plan.rows {
+            $($crate::matrix::x86::plan::Rows::$layout => {
+                type $layout_type = $crate::matrix::x86::plan::$layout;
+                $call
+            })*
+            #[allow(unreachable_patterns)]
+            rows => unreachable!("no instruction of this kind has the layout {rows:?}"),
+        }
+    };
+}
+pub(super) use by_layout;
 
 impl Plan {
     /// The jobs.
@@ -35,34 +111,12 @@ impl Plan {
         &self.jobs[..self.count]
     }
 
-    /// Register and lane of D where a row (less than 16) of a job starts.
-    #[inline(always)]
-    pub fn place(&self, job: &Job, row: usize) -> (usize, usize) {
-        let (register, lane) = self.rows[row & 15];
-        (
-            job.register + usize::from(register),
-            job.lane + usize::from(lane),
-        )
-    }
-
-    /// Whether every job's rows lie within so many registers and lanes.
-    fn fits(&self, registers: usize, lanes: usize) -> bool {
-        let rows = if self.quad { 4 } else { 16 };
-        self.jobs().iter().all(|job| {
-            (0..rows).all(|row| {
-                let (register, lane) = self.place(job, row);
-                register < registers && lane + 16 <= lanes
-            })
-        })
-    }
-
     /// The plan of an instruction that has a kernel of its own.
     pub fn none() -> Plan {
         Plan {
             jobs: [Job::default(); 8],
             count: 0,
-            rows: [(0, 0); 16],
-            quad: false,
+            rows: Rows::Square,
         }
     }
 
@@ -72,17 +126,15 @@ impl Plan {
             count: 1,
             ..Plan::none()
         };
-        let rows = |f: fn(u16) -> (u16, u16)| std::array::from_fn(|row| f(row as u16));
         if op.family.is_mfma() {
             match op.m {
                 32 => {
-                    // Rows are interleaved: row r of a job is register r.
-                    plan.rows = rows(|r| (r, 0));
+                    plan.rows = Rows::Tall;
                     plan.count = 4 * op.blocks;
                     for (i, job) in plan.jobs.get_mut(..plan.count)?.iter_mut().enumerate() {
                         let (block, quarter) = (i / 4, i % 4);
                         *job = Job {
-                            a: 32 * block + 16 * (quarter / 2),
+                            a: 32 * block + 4 * (quarter / 2),
                             b: 32 * block + 16 * (quarter % 2),
                             register: 16 * block,
                             lane: 16 * quarter,
@@ -90,7 +142,7 @@ impl Plan {
                     }
                 }
                 16 => {
-                    plan.rows = rows(|r| (r % 4, r / 4 * 16));
+                    plan.rows = Rows::Square;
                     plan.count = op.blocks;
                     for (block, job) in plan.jobs.get_mut(..plan.count)?.iter_mut().enumerate() {
                         *job = Job {
@@ -102,8 +154,7 @@ impl Plan {
                     }
                 }
                 4 => {
-                    plan.quad = true;
-                    plan.rows = rows(|r| (r % 4, 0));
+                    plan.rows = Rows::Quad;
                     plan.count = 4;
                     for (quarter, job) in plan.jobs[..4].iter_mut().enumerate() {
                         *job = Job {
@@ -129,14 +180,13 @@ impl Plan {
                 lane: 0,
             };
             plan.rows = match (op.family, op.wave) {
-                (Family::Rdna3, 32) => rows(|r| (r / 2, r % 2 * 16)),
-                (Family::Rdna3, _) => rows(|r| (r / 4, r % 4 * 16)),
-                (_, 32) => rows(|r| (r % 8, r / 8 * 16)),
-                _ => rows(|r| (r % 4, r / 8 * 16 + r / 4 % 2 * 32)),
+                (Family::Rdna3, 32) => Rows::Rdna3Wave32,
+                (Family::Rdna3, _) => Rows::Rdna3Wave64,
+                (_, 32) => Rows::Wave32,
+                _ => Rows::Wave64,
             };
         }
-        let registers = op.m * op.n * op.blocks / op.wave;
-        plan.fits(registers, op.wave).then_some(plan)
+        Some(plan)
     }
 }
 
@@ -155,9 +205,6 @@ pub(super) struct Unpack {
     pub signed: bool,
     /// Column of the panel where the first lane goes.
     pub first: usize,
-    /// Rows of 32-row blocks go in the order of the accumulator registers: first those whose
-    /// bit 2 is clear, in ascending order, then the others.
-    pub interleave: bool,
 }
 
 impl Unpack {
@@ -173,7 +220,6 @@ impl Unpack {
         } else {
             bit(op.mods.neg) << 15 | bit(op.mods.neg_hi) << 31
         };
-        let interleave = operand == 0 && op.family.is_mfma() && op.m == 32;
         // Integers are unpacked in pairs.
         let chunk = if element.is_integer() {
             split.chunk / 2
@@ -190,7 +236,6 @@ impl Unpack {
             signed,
             limit: flush_limit(op, element),
             first: 0,
-            interleave,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Where the accumulators lie: rows of registers, each on a page of its own for all the kernels know.
 
-use super::plan::{Job, Plan};
+use super::plan::{Job, Layout};
 
 /// Most registers that C and D take.
 pub(super) const MAX_REGISTERS: usize = 32;
@@ -17,12 +17,17 @@ impl Tile {
     /// Where row `row` of a job begins in C, from `lane` on.
     ///
     /// # Safety
-    /// The plan must fit the registers, `lane` be below 16.
+    /// The layout must be that of the job's plan, `row` and `lane` be below 16.
     #[inline(always)]
-    pub unsafe fn c(&self, plan: &Plan, job: &Job, row: usize, lane: usize) -> *const f32 {
-        let (register, at) = plan.place(job, row);
+    pub unsafe fn c<L: Layout>(&self, job: &Job, row: usize, lane: usize) -> *const f32 {
+        let (register, at) = L::place(row);
         // SAFETY: by the contract of this function.
-        unsafe { self.c.get_unchecked(register).add(at + lane) }
+        unsafe {
+            self.c
+                .get_unchecked(job.register + register)
+                .add(job.lane + lane)
+                .add(at)
+        }
     }
 
     /// The same in D.
@@ -30,17 +35,23 @@ impl Tile {
     /// # Safety
     /// As for `c`.
     #[inline(always)]
-    pub unsafe fn d(&self, plan: &Plan, job: &Job, row: usize, lane: usize) -> *mut f32 {
-        let (register, at) = plan.place(job, row);
+    pub unsafe fn d<L: Layout>(&self, job: &Job, row: usize, lane: usize) -> *mut f32 {
+        let (register, at) = L::place(row);
         // SAFETY: by the contract of this function.
-        unsafe { self.d.get_unchecked(register).add(at + lane) }
+        unsafe {
+            self.d
+                .get_unchecked(job.register + register)
+                .add(job.lane + lane)
+                .add(at)
+        }
     }
 
     /// The tile whose C is this one's D, for sums that go on.
     pub fn again(&self) -> Tile {
-        Tile {
-            c: self.d.map(|p| p.cast_const()),
-            d: self.d,
+        let mut c = [std::ptr::null(); MAX_REGISTERS];
+        for (c, d) in c.iter_mut().zip(&self.d) {
+            *c = d.cast_const();
         }
+        Tile { c, d: self.d }
     }
 }

@@ -266,24 +266,13 @@ impl Vector for V256 {
     }
 
     #[inline(always)]
-    unsafe fn store_interleaved(p: *mut f32, x: Self::F) {
-        unsafe {
-            {
-                _mm_storeu_ps(p, _mm256_castps256_ps128(x));
-                _mm_storeu_ps(p.add(16), _mm256_extractf128_ps::<1>(x));
-            }
-        }
-    }
 
-    #[inline(always)]
-    #[allow(clippy::too_many_arguments)]
     fn exponents<const START: usize, const STEP: usize>(
         a: &[[i8; 64]],
-        row: usize,
+        (row, next): (usize, usize),
         b: &[[i8; 64]],
         column: usize,
-        floor: i8,
-        bias: u8,
+        (floor, bias): (i8, u8),
         out: &mut [[u8; 16]; 16],
     ) {
         unsafe {
@@ -292,7 +281,7 @@ impl Vector for V256 {
                 let pick = _mm256_set_m128i(_mm_set1_epi8(1), _mm_setzero_si128());
                 let mut top = _mm256_set1_epi8(floor);
                 for k in (0..a.len() / STEP).map(|k| START + k * STEP) {
-                    let rows = &a[k][row + 2 * first..][..2];
+                    let rows = &a[k][row + first / 2 * next + first % 2 * 2..][..2];
                     let rows =
                         _mm256_set1_epi16(i16::from_le_bytes([rows[0] as u8, rows[1] as u8]));
                     let columns = &b[k][column..column + 16];

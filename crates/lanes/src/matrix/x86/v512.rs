@@ -250,26 +250,13 @@ impl Vector for V512 {
     }
 
     #[inline(always)]
-    unsafe fn store_interleaved(p: *mut f32, x: Self::F) {
-        unsafe {
-            {
-                _mm_storeu_ps(p, _mm512_castps512_ps128(x));
-                _mm_storeu_ps(p.add(16), _mm512_extractf32x4_ps::<1>(x));
-                _mm_storeu_ps(p.add(4), _mm512_extractf32x4_ps::<2>(x));
-                _mm_storeu_ps(p.add(20), _mm512_extractf32x4_ps::<3>(x));
-            }
-        }
-    }
 
-    #[inline(always)]
-    #[allow(clippy::too_many_arguments)]
     fn exponents<const START: usize, const STEP: usize>(
         a: &[[i8; 64]],
-        row: usize,
+        (row, next): (usize, usize),
         b: &[[i8; 64]],
         column: usize,
-        floor: i8,
-        bias: u8,
+        (floor, bias): (i8, u8),
         out: &mut [[u8; 16]; 16],
     ) {
         unsafe {
@@ -294,12 +281,15 @@ impl Vector for V512 {
             );
             let mut tops = [_mm512_set1_epi8(floor); 4];
             for k in (0..a.len() / STEP).map(|k| START + k * STEP) {
-                let (a, b) = (&a[k][row..row + 16], &b[k][column..column + 16]);
+                let (a, b) = (&a[k][row..row + 3 * next + 4], &b[k][column..column + 16]);
                 {
                     let columns = _mm512_broadcast_i32x4(_mm_loadu_si128(b.as_ptr().cast()));
                     for (quarter, top) in tops.iter_mut().enumerate() {
                         let rows = _mm512_set1_epi32(
-                            a.as_ptr().cast::<i32>().add(quarter).read_unaligned(),
+                            a.as_ptr()
+                                .add(quarter * next)
+                                .cast::<i32>()
+                                .read_unaligned(),
                         );
                         let sums = _mm512_adds_epi8(_mm512_shuffle_epi8(rows, pick), columns);
                         *top = _mm512_max_epi8(*top, sums);

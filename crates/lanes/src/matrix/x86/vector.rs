@@ -124,22 +124,15 @@ pub(super) trait Vector: Copy {
     /// `p` must be valid for reading LANES bytes.
     unsafe fn load_bytes(p: *const u8) -> Self::I;
 
-    /// Stores four lanes here, the next four 16 floats on, and so on in turn.
-    ///
-    /// # Safety
-    /// `p` must be valid for writing 24 floats.
-    unsafe fn store_interleaved(p: *mut f32, x: Self::F);
-
     /// Largest exponent sums of 16 rows and 16 columns over every `STEP`th k from `START`, at least
     /// `floor`, saturating; then plus `bias`, as unsigned bytes.
-    #[allow(clippy::too_many_arguments)]
+
     fn exponents<const START: usize, const STEP: usize>(
         a: &[[i8; 64]],
-        row: usize,
+        rows: (usize, usize),
         b: &[[i8; 64]],
         column: usize,
-        floor: i8,
-        bias: u8,
+        limits: (i8, u8),
         out: &mut [[u8; 16]; 16],
     );
 

@@ -45,18 +45,9 @@ pub unsafe fn encoded<V: Vector>(element: Element, rows: &[*const u32], lanes: u
             }
         }
     }
-    let least = |x: V::I| {
-        if byte {
-            // Of each two bytes the smaller one.
-            let x = V::min_u8(x, V::shr16::<8>(x));
-            V::least_u16(V::and(x, V::splat_i(0x00ff_00ff)))
-        } else {
-            V::least_u16(x)
-        }
-    };
     let mask = if byte { 0xff } else { 0xffff };
     // Zeros wrap to the largest number, and so does the smallest if there are only zeros.
-    let low = least(low).wrapping_add(1) & mask;
+    let low = least::<V>(low, byte).wrapping_add(1) & mask;
     let mut bits = V::any_bits(bits);
     bits |= bits >> 16;
     if byte {
@@ -64,15 +55,27 @@ pub unsafe fn encoded<V: Vector>(element: Element, rows: &[*const u32], lanes: u
     }
     let mut range = Range::of_encoded(
         element,
-        !least(top) & mask,
+        !least::<V>(top, byte) & mask,
         low,
         bits & mantissa & mask,
-        least(zero) == 0,
+        least::<V>(zero, byte) == 0,
     );
-    if matches!(element, Element::Fp8Fnuz | Element::Bf8Fnuz) && least(special) == 0 {
+    if matches!(element, Element::Fp8Fnuz | Element::Bf8Fnuz) && least::<V>(special, byte) == 0 {
         range.top = u32::MAX;
     }
     range
+}
+
+/// The smallest 16-bit item, or byte.
+#[inline(always)]
+fn least<V: Vector>(x: V::I, byte: bool) -> u32 {
+    if byte {
+        // Of each two bytes the smaller one.
+        let x = V::min_u8(x, V::shr16::<8>(x));
+        V::least_u16(V::and(x, V::splat_i(0x00ff_00ff)))
+    } else {
+        V::least_u16(x)
+    }
 }
 
 /// What the first `lanes` floats of every row span.
@@ -147,25 +150,22 @@ impl<I: Copy> Found<I> {
 
     #[inline(always)]
     fn range<V: Vector<I = I>>(self) -> Range {
-        let least = |x: I| lanes_of::<V>(x).into_iter().min().unwrap_or(0);
         Range {
-            top: !least(V::xor(self.top, V::splat_i(-1))),
-            low: least(self.low).wrapping_add(1),
-            unit: least(self.unit).wrapping_add(1),
-            zeros: least(self.zero) == 0,
+            top: !least_lane::<V>(V::xor(self.top, V::splat_i(-1))),
+            low: least_lane::<V>(self.low).wrapping_add(1),
+            unit: least_lane::<V>(self.unit).wrapping_add(1),
+            zeros: least_lane::<V>(self.zero) == 0,
         }
     }
 }
 
-/// The lanes of a vector, the first ones again where it has fewer than 16.
+/// The smallest lane, unsigned.
 #[inline(always)]
-fn lanes_of<V: Vector>(x: V::I) -> [u32; 16] {
-    let mut out = [0u32; 16];
-    for lane in (0..16 / V::LANES).map(|i| i * V::LANES) {
-        // SAFETY: `out` has 16 words.
-        unsafe { V::store(out.as_mut_ptr().add(lane).cast(), V::float(x)) };
-    }
-    out
+fn least_lane<V: Vector>(x: V::I) -> u32 {
+    let mut out = [u32::MAX; 16];
+    // SAFETY: `out` has 16 words.
+    unsafe { V::store(out.as_mut_ptr().cast(), V::float(x)) };
+    out.into_iter().min().unwrap_or(0)
 }
 
 /// Whether an accumulator other than zero is smaller than `least`.
@@ -184,7 +184,7 @@ pub unsafe fn has_smaller<V: Vector>(rows: &[*const f32], lanes: usize, least: f
             low = V::min_u(low, V::add_i(V::and(x, V::splat_i(i32::MAX)), all));
         }
     }
-    lanes_of::<V>(low).iter().any(|&x| x < least.to_bits() - 1)
+    least_lane::<V>(low) < least.to_bits() - 1
 }
 
 /// Whether all accumulators are multiples of the unit of [`Exact`] and not too large.

@@ -1,11 +1,11 @@
 //! CDNA3's fused sums, see `matrix::fused`.
 
-use super::super::plan::{Job, Plan};
+use super::super::plan::{Job, Layout, Plan, by_layout};
 use super::super::range::Fused;
 use super::super::scratch::{MAX_K, Panel, STRIDE, Scratch};
 use super::super::tile::Tile;
 use super::super::vector::Vector;
-use super::{a_at, sources};
+use super::{a_at, sources, unroll};
 
 /// Exponents of a panel as bytes: floor(log2 |x|), at least `min`, less `base`; -128 for 0.
 ///
@@ -53,11 +53,18 @@ pub unsafe fn fused<V: Vector>(
 ) {
     // SAFETY: by the contract of this function.
     unsafe {
-        match (group, parity, plan.quad) {
-            (4, false, false) => jobs::<V, 4, false, false>(scratch, k, plan, tile, shape),
-            (4, false, true) => jobs::<V, 4, false, true>(scratch, k, plan, tile, shape),
-            (8, false, false) => jobs::<V, 8, false, false>(scratch, k, plan, tile, shape),
-            (16, true, false) => jobs::<V, 16, true, false>(scratch, k, plan, tile, shape),
+        match (group, parity) {
+            (4, false) => by_layout!(
+                plan,
+                [Tall, Square, Quad],
+                L => jobs::<V, L, 4, false>(scratch, k, plan, tile, shape)
+            ),
+            (8, false) => {
+                by_layout!(plan, [Tall, Square], L => jobs::<V, L, 8, false>(scratch, k, plan, tile, shape))
+            }
+            (16, true) => {
+                by_layout!(plan, [Tall, Square], L => jobs::<V, L, 16, true>(scratch, k, plan, tile, shape))
+            }
             _ => unreachable!("no instruction has groups of {group}"),
         }
     }
@@ -77,7 +84,7 @@ struct Group {
 /// # Safety
 /// As for `fused`.
 #[inline(always)]
-unsafe fn jobs<V: Vector, const GROUP: usize, const PARITY: bool, const QUAD: bool>(
+unsafe fn jobs<V: Vector, L: Layout, const GROUP: usize, const PARITY: bool>(
     scratch: &Scratch,
     length: usize,
     plan: &Plan,
@@ -97,18 +104,18 @@ unsafe fn jobs<V: Vector, const GROUP: usize, const PARITY: bool, const QUAD: bo
             let [even, odd] = &mut group.bytes;
             let ea = &scratch.ea[first..first + GROUP];
             let eb = &scratch.eb[first..first + GROUP];
-            if QUAD {
+            if L::QUAD {
                 V::quad_exponents(ea, eb, job.b, shape.floor, bias, even);
             } else if PARITY {
-                V::exponents::<0, 2>(ea, job.a, eb, job.b, shape.floor, bias, even);
-                V::exponents::<1, 2>(ea, job.a, eb, job.b, shape.floor, bias, odd);
+                V::exponents::<0, 2>(ea, (job.a, L::NEXT), eb, job.b, (shape.floor, bias), even);
+                V::exponents::<1, 2>(ea, (job.a, L::NEXT), eb, job.b, (shape.floor, bias), odd);
             } else {
-                V::exponents::<0, 1>(ea, job.a, eb, job.b, shape.floor, bias, even);
+                V::exponents::<0, 1>(ea, (job.a, L::NEXT), eb, job.b, (shape.floor, bias), even);
             }
             // The sums go on in D.
             let tile = if first == 0 { tile } else { &again };
             // SAFETY: by the contract of this function; GROUP rows of the panels follow `first`.
-            unsafe { sums::<V, GROUP, PARITY, QUAD>(scratch, job, first, plan, tile, &mut group) };
+            unsafe { sums::<V, L, GROUP, PARITY>(scratch, job, first, tile, &mut group) };
         }
     }
 }
@@ -118,66 +125,76 @@ unsafe fn jobs<V: Vector, const GROUP: usize, const PARITY: bool, const QUAD: bo
 /// # Safety
 /// As for `fused`; the panels must have GROUP rows from `first` on.
 #[inline(always)]
-unsafe fn sums<V: Vector, const GROUP: usize, const PARITY: bool, const QUAD: bool>(
+unsafe fn sums<V: Vector, L: Layout, const GROUP: usize, const PARITY: bool>(
     scratch: &Scratch,
     job: &Job,
     first: usize,
-    plan: &Plan,
     tile: &Tile,
     group: &mut Group,
 ) {
-    let rows = if QUAD { 4 } else { 16 };
     for lane in (0..16 / V::LANES).map(|i| i * V::LANES) {
-        let (a, b) = sources::<V, 16, QUAD>(scratch, job, 0, lane);
-        // SAFETY: rows `first` to `first + GROUP` are rows of the panels.
-        let (a, bs) = unsafe {
+        let (a, b) = sources::<V, L>(scratch, job, lane);
+        // SAFETY: rows `first` to `first + GROUP` are rows of the panels; rows of `bytes`, `sums`
+        // and `tops` have 16 elements; the plan fits the tile.
+        unsafe {
+            let (a, b) = (a.add(first * STRIDE), b.add(first * STRIDE));
             let mut bs = [V::zero(); GROUP];
-            for (i, x) in bs.iter_mut().enumerate() {
-                *x = V::load(b.add((first + i) * STRIDE));
-            }
-            (a.add(first * STRIDE), bs)
-        };
-        // The largest distance of an accumulator's exponent from E, as exponent fields.
-        let mut distance = V::splat_i(i32::MIN);
-        for row in 0..rows {
-            // SAFETY: `a` points to the strip in the first of GROUP rows; rows of `bytes`, `sums`
-            // and `tops` have 16 elements; the plan fits the tile.
-            unsafe {
+            unroll!(GROUP, k => { bs[k] = V::load(b.add(k * STRIDE)); });
+            // The largest distance of an accumulator's exponent from E, as exponent fields.
+            let mut distance = V::splat_i(i32::MIN);
+            for row in 0..L::COUNT {
                 let [even, odd] = &group.bytes;
                 let top0 = V::shl::<23>(V::load_bytes(even[row].as_ptr().add(lane)));
                 let (top, sum) = if PARITY {
                     let top1 = V::shl::<23>(V::load_bytes(odd[row].as_ptr().add(lane)));
-                    let sum0 = products::<V, GROUP, QUAD, 0, 2>(a, &bs, row, top0);
-                    let sum1 = products::<V, GROUP, QUAD, 1, 2>(a, &bs, row, top1);
+                    let sum0 = products::<V, L, GROUP, 0, 2>(a, &bs, row, top0);
+                    let sum1 = products::<V, L, GROUP, 1, 2>(a, &bs, row, top1);
                     let top = V::max_i(top0, top1);
                     let (gap0, gap1) = (V::sub_i(top, top0), V::sub_i(top, top1));
                     let sum0 = V::sar_each(sum0, V::shr::<23>(gap0));
                     let sum1 = V::sar_each(sum1, V::shr::<23>(gap1));
                     (top, V::add_i(sum0, sum1))
                 } else {
-                    (top0, products::<V, GROUP, QUAD, 0, 1>(a, &bs, row, top0))
+                    (top0, products::<V, L, GROUP, 0, 1>(a, &bs, row, top0))
                 };
-                let old = V::bits(V::load(tile.c(plan, job, row, lane)));
+                let old = V::bits(V::load(tile.c::<L>(job, row, lane)));
                 let power = V::and(old, V::splat_i(0x7f80_0000));
                 distance = V::max_i(distance, V::sub_i(power, top));
                 V::store(group.sums[row].as_mut_ptr().add(lane).cast(), V::float(sum));
                 V::store(group.tops[row].as_mut_ptr().add(lane).cast(), V::float(top));
             }
-        }
-        let near = !V::any_greater(distance, V::splat_i(5 << 23));
-        for row in 0..rows {
-            // SAFETY: as above.
-            unsafe {
-                let sum = V::bits(V::load(group.sums[row].as_ptr().add(lane).cast()));
-                let top = V::bits(V::load(group.tops[row].as_ptr().add(lane).cast()));
-                let old = V::load(tile.c(plan, job, row, lane));
-                let result = if near {
-                    near_tail::<V, PARITY>(sum, top, old)
-                } else {
-                    tail::<V, PARITY>(sum, top, scale_of::<V>(top), old)
-                };
-                V::store(tile.d(plan, job, row, lane), result);
+            if V::any_greater(distance, V::splat_i(5 << 23)) {
+                tails::<V, L, PARITY, false>(job, tile, group, lane);
+            } else {
+                tails::<V, L, PARITY, true>(job, tile, group, lane);
             }
+        }
+    }
+}
+
+/// Adds the sums of a group to the accumulators. `NEAR`: see [`near_tail`].
+///
+/// # Safety
+/// As for `fused`.
+#[inline(always)]
+unsafe fn tails<V: Vector, L: Layout, const PARITY: bool, const NEAR: bool>(
+    job: &Job,
+    tile: &Tile,
+    group: &Group,
+    lane: usize,
+) {
+    for row in 0..L::COUNT {
+        // SAFETY: by the contract of this function; rows of the group have 16 elements.
+        unsafe {
+            let sum = V::bits(V::load(group.sums[row].as_ptr().add(lane).cast()));
+            let top = V::bits(V::load(group.tops[row].as_ptr().add(lane).cast()));
+            let old = V::load(tile.c::<L>(job, row, lane));
+            let result = if NEAR {
+                near_tail::<V, PARITY>(sum, top, old)
+            } else {
+                tail::<V, PARITY>(sum, top, scale_of::<V>(top), old)
+            };
+            V::store(tile.d::<L>(job, row, lane), result);
         }
     }
 }
@@ -197,8 +214,8 @@ fn scale_of<V: Vector>(top: V::I) -> V::F {
 #[inline(always)]
 unsafe fn products<
     V: Vector,
+    L: Layout,
     const GROUP: usize,
-    const QUAD: bool,
     const START: usize,
     const STEP: usize,
 >(
@@ -209,13 +226,14 @@ unsafe fn products<
 ) -> V::I {
     let scale = scale_of::<V>(top);
     let mut sum = V::splat_i(0);
-    let mut k = START;
-    while k < GROUP {
-        // SAFETY: by the contract of this function.
-        let product = V::mul(unsafe { a_at::<V, QUAD>(a.add(k * STRIDE), row) }, b[k]);
-        sum = V::add_i(sum, V::truncate(V::mul(product, scale)));
-        k += STEP;
-    }
+    unroll!(GROUP, k => {
+        if k % STEP == START {
+            // SAFETY: by the contract of this function.
+            let a = unsafe { a_at::<V, L>(a.add(k * STRIDE), row) };
+            let product = V::mul(a, b[k]);
+            sum = V::add_i(sum, V::truncate(V::mul(product, scale)));
+        }
+    });
     sum
 }
 

@@ -1,11 +1,11 @@
 //! Products of integers of 8 and 4 bits, spread to pairs of 16 bits.
 
-use super::super::plan::{Plan, Unpack};
+use super::super::plan::{Job, Layout, Plan, Unpack, by_layout};
 use super::super::scratch::{MAX_K, Panel, STRIDE, Scratch};
 use super::super::tile::Tile;
 use super::super::vector::Vector;
 use super::unpack::each;
-use super::{a_at, sources};
+use super::{a_at, sources, unroll};
 
 /// Spreads integers into pairs of 16 bits: bytes 0 and 2, bytes 1 and 3 of a word, or
 /// nibbles 0 and 4, 1 and 5, and so on. The order of k is one of its own, the same for A
@@ -56,18 +56,18 @@ pub unsafe fn integer<V: Vector, const ROWS: usize>(
 ) {
     // SAFETY: by the contract of this function.
     unsafe {
-        if plan.quad {
-            rows::<V, 4, true>(scratch, length, plan, tile);
-        } else {
-            rows::<V, ROWS, false>(scratch, length, plan, tile);
-        }
+        by_layout!(
+            plan,
+            [Tall, Square, Quad, Wave32, Wave64, Rdna3Wave32, Rdna3Wave64],
+            L => rows::<V, L, ROWS>(scratch, length, plan, tile)
+        );
     }
 }
 
 /// # Safety
 /// As for `integer`.
 #[inline(always)]
-unsafe fn rows<V: Vector, const ROWS: usize, const QUAD: bool>(
+unsafe fn rows<V: Vector, L: Layout, const ROWS: usize>(
     scratch: &Scratch,
     length: usize,
     plan: &Plan,
@@ -75,29 +75,48 @@ unsafe fn rows<V: Vector, const ROWS: usize, const QUAD: bool>(
 ) {
     assert!(length <= MAX_K);
     for job in plan.jobs() {
-        for first in (0..if QUAD { 4 } else { 16 } / ROWS).map(|i| i * ROWS) {
-            for lane in (0..16 / V::LANES).map(|i| i * V::LANES) {
-                let (a, b) = sources::<V, ROWS, QUAD>(scratch, job, first, lane);
-                let mut sums = [V::splat_i(0); ROWS];
-                for (row, sum) in sums.iter_mut().enumerate() {
-                    // SAFETY: the plan fits the tile.
-                    *sum = V::bits(unsafe { V::load(tile.c(plan, job, first + row, lane)) });
-                }
-                for k in 0..length {
-                    // SAFETY: k is a row of the panels, `sources` checked the columns.
-                    unsafe {
-                        let b = V::bits(V::load(b.add(k * STRIDE)));
-                        for (row, sum) in sums.iter_mut().enumerate() {
-                            let a = V::bits(a_at::<V, QUAD>(a.add(k * STRIDE), row));
-                            *sum = V::dot_pairs(a, b, *sum);
-                        }
-                    }
-                }
-                for (row, sum) in sums.into_iter().enumerate() {
-                    // SAFETY: the plan fits the tile.
-                    unsafe { V::store(tile.d(plan, job, first + row, lane), V::float(sum)) };
+        for lane in (0..16 / V::LANES).map(|i| i * V::LANES) {
+            let (a, b) = sources::<V, L>(scratch, job, lane);
+            // SAFETY: rows of D, up to COUNT, are the tile's; `sources` checked the columns.
+            unsafe {
+                strip::<V, L, ROWS, 0>(a, b, length, job, tile, lane);
+                if ROWS < L::COUNT {
+                    strip::<V, L, ROWS, 8>(a, b, length, job, tile, lane);
                 }
             }
         }
+    }
+}
+
+/// ROWS rows from FIRST on.
+///
+/// # Safety
+/// As for `integer`; `a` and `b` must point into as many panel rows as `length` says.
+#[inline(always)]
+unsafe fn strip<V: Vector, L: Layout, const ROWS: usize, const FIRST: usize>(
+    a: *const f32,
+    b: *const f32,
+    length: usize,
+    job: &Job,
+    tile: &Tile,
+    lane: usize,
+) {
+    let count = const { if ROWS < L::COUNT { ROWS } else { L::COUNT } };
+    let mut sums = [V::splat_i(0); 16];
+    // SAFETY: by the contract of this function.
+    unsafe {
+        unroll!(count, row => {
+            sums[row] = V::bits(V::load(tile.c::<L>(job, FIRST + row, lane)));
+        });
+        for k in 0..length {
+            let (a, b) = (a.add(k * STRIDE), V::bits(V::load(b.add(k * STRIDE))));
+            unroll!(count, row => {
+                let a = V::bits(a_at::<V, L>(a, FIRST + row));
+                sums[row] = V::dot_pairs(a, b, sums[row]);
+            });
+        }
+        unroll!(count, row => {
+            V::store(tile.d::<L>(job, FIRST + row, lane), V::float(sums[row]));
+        });
     }
 }

@@ -4,7 +4,7 @@ use super::super::super::Pointers;
 use super::super::super::formats;
 use super::super::super::op::{Kind, MatrixOp};
 use super::super::super::unpack::scale_byte;
-use super::super::plan::Plan;
+use super::super::plan::{Layout, Plan, by_layout};
 use super::super::scratch::{MAX_K, STRIDE, Scratch};
 use super::super::tile::Tile;
 use super::super::vector::Vector;
@@ -38,18 +38,12 @@ impl Scales {
             None => f64::NAN,
         };
         for group in 0..op.k / block {
-            for at in 0..op.m.min(32) {
-                // A's panel has the rows of MFMA interleaved, see `Unpack`.
-                let quad = at / 4;
-                let row = match op.family.is_mfma() && op.m == 32 {
-                    true => (quad % 4 * 2 + quad / 4) * 4 + at % 4,
-                    false => at,
-                };
+            for row in 0..op.m.min(32) {
                 // SAFETY: by the contract of this function.
                 let byte = unsafe {
                     scale_byte(op, operands.scale_a, op.m, row, group, op.mods.scale_sel_a)
                 };
-                scales.a[group][at] = value(op.mods.scale_fmt_a, byte);
+                scales.a[group][row] = value(op.mods.scale_fmt_a, byte);
             }
             for column in 0..op.n.min(32) {
                 // SAFETY: by the contract of this function.
@@ -85,15 +79,36 @@ pub unsafe fn scaled<V: Vector>(
     scales: &Scales,
     single: bool,
 ) {
+    // SAFETY: by the contract of this function.
+    unsafe {
+        by_layout!(
+            plan,
+            [Tall, Square, Wave32],
+            L => rows::<V, L>(scratch, length, plan, tile, scales, single)
+        );
+    }
+}
+
+/// # Safety
+/// As for `scaled`.
+#[inline(always)]
+unsafe fn rows<V: Vector, L: Layout>(
+    scratch: &Scratch,
+    length: usize,
+    plan: &Plan,
+    tile: &Tile,
+    scales: &Scales,
+    single: bool,
+) {
     assert!(length <= MAX_K && length.is_multiple_of(scales.block));
+    let again = tile.again();
     // B of one block and strip as f64, if needed.
     let mut wide = [[0f64; 16]; 32];
-    let again = tile.again();
     for job in plan.jobs() {
         for (group, k) in (0..length / scales.block).map(|i| (i, i * scales.block)) {
             let tile = if group == 0 { tile } else { &again };
             for lane in (0..16 / V::LANES).map(|i| i * V::LANES) {
-                let (a, b) = sources::<V, 16, false>(scratch, job, 0, lane);
+                let (a, b) = sources::<V, L>(scratch, job, lane);
                 // SAFETY: k is a row of the panels.
                 let (a, b) = unsafe { (a.add(k * STRIDE), b.add(k * STRIDE)) };
                 if !single {
@@ -108,24 +123,25 @@ pub unsafe fn scaled<V: Vector>(
                 }
                 let columns = load_pair::<V>(&scales.b[group][job.b + lane..]);
                 for first in (0..4).map(|i| i * 4) {
-                    // SAFETY: `a` points to 16 rows in `block` panel rows.
+                    // SAFETY: `a` points to the rows of a job in `block` panel rows.
                     let dots = unsafe {
+                        let a = a.add(L::source(first));
                         if single {
-                            dots_single::<V>(a.add(first), b, scales.block)
+                            dots_single::<V>(a, b, scales.block)
                         } else {
-                            dots_double::<V>(a.add(first), &wide[..scales.block])
+                            dots_double::<V>(a, &wide[..scales.block])
                         }
                     };
                     for (row, (low, high)) in dots.into_iter().enumerate() {
-                        let scale = V::splat_d(scales.a[group][job.a + first + row]);
+                        let row = first + row;
+                        let scale = V::splat_d(scales.a[group][job.a + L::source(row)]);
                         // SAFETY: the plan fits the tile.
                         unsafe {
-                            let old = V::load(tile.c(plan, job, first + row, lane));
-                            let old = V::widen(old);
+                            let old = V::widen(V::load(tile.c::<L>(job, row, lane)));
                             let low = V::mul_d(low, V::mul_d(scale, columns.0));
                             let high = V::mul_d(high, V::mul_d(scale, columns.1));
                             let sum = V::narrow(V::add_odd(old.0, low), V::add_odd(old.1, high));
-                            V::store(tile.d(plan, job, first + row, lane), V::canonical(sum));
+                            V::store(tile.d::<L>(job, row, lane), V::canonical(sum));
                         }
                     }
                 }

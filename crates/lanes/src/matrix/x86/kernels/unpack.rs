@@ -124,7 +124,6 @@ unsafe fn sixes<V: Vector>(
     let Unpack {
         split,
         lanes,
-        interleave,
         first: column,
         ..
     } = *what;
@@ -149,11 +148,7 @@ unsafe fn sixes<V: Vector>(
                         );
                     }
                     let to = out.add((first + item) * STRIDE);
-                    if interleave {
-                        V::store_interleaved(to.add(within / 32 * 32 + within % 32 / 2), decode(x));
-                    } else {
-                        V::store(to.add(column + within), decode(x));
-                    }
+                    V::store(to.add(column + within), decode(x));
                 }
             }
         }
@@ -175,7 +170,6 @@ pub unsafe fn each<V: Vector, const ITEMS: usize>(
         split,
         lanes,
         first,
-        interleave,
         ..
     } = *what;
     assert!(first + lanes <= STRIDE);
@@ -198,11 +192,7 @@ pub unsafe fn each<V: Vector, const ITEMS: usize>(
                 // is at most STRIDE; interleaved stores stay within their 32 floats.
                 unsafe {
                     let to = out.add(k * STRIDE);
-                    if interleave {
-                        V::store_interleaved(to.add(within / 32 * 32 + within % 32 / 2), value);
-                    } else {
-                        V::store(to.add(first + within), value);
-                    }
+                    V::store(to.add(first + within), value);
                 }
             }
         }

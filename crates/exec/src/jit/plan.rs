@@ -1,0 +1,117 @@
+//! What can be said of a run before code is emitted: how many groups of lanes are computed side by side, which
+//! nodes need no instruction of their own.
+
+use std::collections::HashMap;
+
+use rocjitsu_lanes::trace::graph::{Id, Op};
+
+use super::collect::{Run, Step};
+use super::select::memory_operand;
+
+/// The most steps that are done for several groups side by side, those of all groups counted.
+pub const SIDE_BY_SIDE: usize = 1200;
+
+/// How many groups are computed side by side: as many as registers have room for.
+pub fn ways(run: &Run, chunks: u32) -> u32 {
+    let mut last = vec![0; run.graph.nodes.len()];
+    for (at, step) in run.steps.iter().enumerate() {
+        match *step {
+            Step::Compute(id) => {
+                for arg in run.graph.get(id).operands() {
+                    last[arg.0 as usize] = at;
+                }
+            }
+            Step::StoreRow(_, id) | Step::StoreMask(_, id) => last[id.0 as usize] = at,
+        }
+    }
+    let (mut live, mut most) = (0i32, 0);
+    let mut ends = vec![0i32; run.steps.len() + 1];
+    for (at, step) in run.steps.iter().enumerate() {
+        if let Step::Compute(id) = *step
+            && !run.graph.get(id).op.is_condition()
+        {
+            live += 1;
+            ends[last[id.0 as usize].max(at)] += 1;
+        }
+        most = most.max(live);
+        live -= ends[at];
+    }
+    let mut ways = chunks;
+    while ways > 1 && (most * ways as i32 > 30 || run.steps.len() * ways as usize > SIDE_BY_SIDE) {
+        ways /= 2;
+    }
+    ways
+}
+
+/// How often each node is used; stores count twice, as they take nothing but registers.
+pub fn uses(run: &Run) -> Vec<u32> {
+    let mut uses = vec![0; run.graph.nodes.len()];
+    for step in &run.steps {
+        match *step {
+            Step::Compute(id) => {
+                for arg in run.graph.get(id).operands() {
+                    uses[arg.0 as usize] += 1;
+                }
+            }
+            Step::StoreRow(_, id) | Step::StoreMask(_, id) => uses[id.0 as usize] += 2,
+        }
+    }
+    uses
+}
+
+/// Nodes that a select computes under its mask, over the value that it has otherwise.
+pub fn merged(run: &Run, uses: &[u32]) -> Vec<bool> {
+    let mut merged = vec![false; run.graph.nodes.len()];
+    for step in &run.steps {
+        let Step::Compute(id) = *step else { continue };
+        let node = run.graph.get(id);
+        if node.op != Op::Select || node.args[1] == node.args[2] {
+            continue;
+        }
+        let chosen = node.args[1];
+        let inner = run.graph.get(chosen);
+        let simple = match inner.op {
+            Op::Logic => {
+                matches!(inner.imm, 0xc0 | 0xfc | 0x3c | 0x0c) && inner.args[2] == Id::NONE
+            }
+            Op::Add | Op::Sub | Op::AddF | Op::SubF | Op::MulF | Op::MinU | Op::MaxU => true,
+            _ => false,
+        };
+        merged[chosen.0 as usize] = simple && uses[chosen.0 as usize] == 1;
+    }
+    merged
+}
+
+/// Nodes that are loaded by the instruction that uses them, which is the only one.
+pub fn folded(run: &Run, uses: &[u32], merged: &[bool], uniform: &[bool], ways: u32) -> Vec<bool> {
+    let stores: HashMap<u32, usize> = run
+        .steps
+        .iter()
+        .enumerate()
+        .filter_map(|(at, step)| match *step {
+            Step::StoreRow(key, _) => Some((key, at)),
+            _ => None,
+        })
+        .collect();
+    let mut folded = vec![false; run.graph.nodes.len()];
+    for (at, step) in run.steps.iter().enumerate() {
+        let Step::Compute(id) = *step else { continue };
+        let node = run.graph.get(id);
+        let Some((operand, spread)) = memory_operand(&node) else {
+            continue;
+        };
+        // What is merged is computed later than it stands here.
+        if merged[id.0 as usize] {
+            continue;
+        }
+        let arg = node.args[operand];
+        let source = run.graph.get(arg);
+        let can = match source.op {
+            Op::Row => stores.get(&source.imm).is_none_or(|&store| at < store),
+            Op::Const | Op::Scalar => spread && (ways == 1 || uniform[id.0 as usize]),
+            _ => false,
+        };
+        folded[arg.0 as usize] = can && uses[arg.0 as usize] == 1;
+    }
+    folded
+}

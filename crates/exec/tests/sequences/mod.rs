@@ -1,0 +1,320 @@
+//! Random sequences of lane operations, executed by the interpreter with plain lanes and as compiled code.
+//! Shared by the tests and by the fuzz target.
+
+use rocjitsu_exec::code::{CodeCache, CodeView};
+use rocjitsu_exec::jit::{Options, Report};
+use rocjitsu_exec::lower::{Lowering, State, lower};
+use rocjitsu_exec::memory::{AddressSpace, Extent, FaultKind, MemoryPort};
+use rocjitsu_exec::record::Class;
+use rocjitsu_exec::registers::PagePool;
+use rocjitsu_exec::run::{Stop, run};
+use rocjitsu_exec::wave::{Barrier, Cx, Group, Unit, Waiting, Wave, scalar};
+use rocjitsu_isa::{Target, decode};
+use rocjitsu_lanes::Backend;
+
+const BASE: u64 = 0x10_0000;
+/// Registers whose contents are compared, more than the encodings below can name.
+const REGISTERS: u32 = 24;
+
+const COMPILED: Options = Options {
+    enabled: true,
+    threshold: 0,
+};
+
+/// State of a wave before a sequence.
+#[derive(Clone, Debug)]
+pub struct Start {
+    /// 32 or 64.
+    pub lanes: u32,
+    /// MODE register.
+    pub mode: u32,
+    /// Active lanes.
+    pub exec: u64,
+    /// Contents of registers.
+    pub seed: u64,
+}
+
+/// The next random number.
+pub fn next(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut z = *state;
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// A word: anything, or a value at which floats and integers are special.
+fn word(state: &mut u64) -> u32 {
+    const SPECIAL: [u32; 30] = [
+        0,
+        1,
+        31,
+        32,
+        0xffff,
+        0x1_0000,
+        0x7fff_ffff,
+        0x8000_0000,
+        0xffff_ffff,
+        0x7f80_0000,
+        0xff80_0000,
+        0x7fc0_0001,
+        0xffc0_0002,
+        0x7f80_0003,
+        0xff81_2345,
+        0x0000_0007,
+        0x807f_ffff,
+        0x0080_0000,
+        0x7f7f_ffff,
+        0x3f80_0000,
+        0xbf80_0000,
+        0x4f00_0000,
+        0x4f80_0000,
+        0xcf00_0000,
+        0x3c00_7c01,
+        0xfe00_fc01,
+        0x0001_8400,
+        0x7ff0_0000,
+        0xfff8_0000,
+        0x4b00_0001,
+    ];
+    let r = next(state);
+    let value = (r >> 32) as u32;
+    match r & 7 {
+        0..=2 => SPECIAL[value as usize % SPECIAL.len()],
+        // A number of moderate size.
+        3 => value & 0x807f_ffff | (0x3f + (value >> 26 & 3)) << 24,
+        4 => value & 63,
+        _ => value,
+    }
+}
+
+/// Registers after a sequence.
+#[derive(PartialEq)]
+struct Outcome {
+    vectors: Vec<Vec<u32>>,
+    scalars: [u32; scalar::COUNT],
+    scc: bool,
+}
+
+/// Code as memory.
+struct Program(*const u8, u64);
+
+// SAFETY: used by one thread.
+unsafe impl Sync for Program {}
+
+// SAFETY: the code lives as long as the program that executes it.
+unsafe impl AddressSpace for Program {
+    fn generation(&self) -> u64 {
+        0
+    }
+    fn find(&self, address: u64) -> Result<Extent, FaultKind> {
+        let end = BASE + self.1;
+        if !(BASE..end).contains(&address) {
+            return Err(FaultKind::Unmapped);
+        }
+        Ok(Extent {
+            start: BASE,
+            end,
+            host: self.0.cast_mut(),
+            writable: false,
+        })
+    }
+    fn extent_near(&self, _: u64) -> Option<Extent> {
+        None
+    }
+}
+
+fn prepare(wave: &mut Wave, pool: &mut PagePool, start: &Start) {
+    let mut seed = start.seed;
+    wave.mode = start.mode;
+    for n in 0..scalar::VCC + 2 {
+        wave.s[n] = word(&mut seed);
+    }
+    wave.s[scalar::M0] = word(&mut seed);
+    for r in 0..REGISTERS {
+        // Some stay absent.
+        if next(&mut seed) & 15 == 0 && r < 4 {
+            continue;
+        }
+        for lane in wave.v.write(r, pool).iter_mut() {
+            *lane = word(&mut seed);
+        }
+    }
+    wave.set_exec(start.exec);
+}
+
+/// Executes a sequence and tells what was compiled.
+fn execute(
+    target: Target,
+    backend: Backend,
+    options: Options,
+    start: &Start,
+    code: &[u8],
+) -> (Outcome, Report) {
+    let memory = Program(code.as_ptr(), code.len() as u64);
+    let mut wave = Wave::new(start.lanes);
+    let mut group = Group {
+        lds: Vec::new(),
+        id: [0; 3],
+        barriers: [Barrier::default(); 32],
+        live: 1,
+        linear: 0,
+    };
+    let mut unit = Unit::new(MemoryPort::new(&memory), backend, target);
+    prepare(&mut wave, &mut unit.pool, start);
+    let cache = CodeCache::new(target, backend, options);
+    let mut view = CodeView::new(&cache);
+    wave.pc = BASE;
+    while wave.waiting != Waiting::Ended {
+        let mut cx = Cx {
+            wave: &mut wave,
+            group: &mut group,
+            unit: &mut unit,
+        };
+        let stop = run(&mut cx, &mut view, 1000, &mut Default::default());
+        assert_ne!(stop, Stop::Fault, "{:?}", unit.fault);
+    }
+    let outcome = Outcome {
+        vectors: (0..REGISTERS).map(|r| wave.v.read(r).to_vec()).collect(),
+        scalars: wave.s,
+        scc: wave.scc,
+    };
+    (outcome, cache.compiled().unwrap_or_default())
+}
+
+/// An instruction as random numbers: what it is, and its operands.
+pub type Shape = (u8, u16, [u8; 4], u8);
+
+/// Bytes of an instruction of that shape, if the target has it and executes it as a lane operation.
+pub fn encode(
+    target: Target,
+    start: &Start,
+    (format, op, operands, extra): Shape,
+) -> Option<Vec<u8>> {
+    let gfx9 = target.generation() == 9;
+    let op = u32::from(op);
+    // Sources of 9 bits: mostly registers, then scalars and constants.
+    let source = |n: u8| match n {
+        0..=127 => 256 + u32::from(n % 12),
+        128..=175 => u32::from(n % 12),
+        176..=183 => scalar::VCC as u32 + u32::from(n & 1),
+        184..=215 => 128 + u32::from(n % 80),
+        216..=239 => 240 + u32::from(n % 9),
+        _ => 255,
+    };
+    let vector = |n: u8| u32::from(n % 12);
+    let [a, b, c, d] = operands;
+    let literal = [
+        0x3f80_0000 ^ u32::from(extra) << 20,
+        0x7fc0_0100,
+        0x1234_5678,
+    ][extra as usize % 3];
+    let mut words = match format % 5 {
+        0 => vec![(op & 0x3f) << 25 | vector(d) << 17 | vector(b) << 9 | source(a)],
+        1 => vec![0x7e00_0000 | vector(d) << 17 | (op & 0xff) << 9 | source(a)],
+        2 => vec![0x7c00_0000 | (op & 0xff) << 17 | vector(b) << 9 | source(a)],
+        3 => {
+            let prefix = if gfx9 { 0xd000_0000 } else { 0xd400_0000 };
+            // Modifiers now and then; for those with two results, bits 14:8 name the mask.
+            let modifiers = if extra & 0xc0 == 0 {
+                u32::from(extra) << 8 & 0x700
+            } else {
+                0
+            };
+            let more = if extra & 0x30 == 0 {
+                u32::from(extra & 15) << 27
+            } else {
+                0
+            };
+            vec![
+                prefix | (op & 0x3ff) << 16 | modifiers | vector(d),
+                source(c) << 18 | source(b) << 9 | source(a) | more,
+            ]
+        }
+        _ => {
+            let prefix = if gfx9 { 0xd380_0000 } else { 0xcc00_0000 };
+            vec![
+                prefix | (op & 0x7f) << 16 | 1 << 14 | vector(d),
+                3 << 27 | source(c) << 18 | source(b) << 9 | source(a),
+            ]
+        }
+    };
+    // Of the short formats some read their first source from other lanes.
+    if format % 5 < 3 && (244..=254).contains(&a) {
+        const ROW: [u32; 6] = [0x01b, 0x0e4, 0x101, 0x112, 0x124, 0x141];
+        let control = ROW[usize::from(c) % 6] | u32::from(c >> 7);
+        let masks = if d & 0x80 != 0 { 0xff } else { 0xf5 };
+        words[0] = words[0] & !0x1ff | 250;
+        words.push(masks << 24 | u32::from(extra & 1) << 19 | control << 8 | vector(c));
+    }
+    let wants_literal = |n: u8| source(n) == 255;
+    let short = format % 5 < 3;
+    let literals = [a, b, c].map(wants_literal);
+    if short && words.len() == 1 && literals[0] || !short && literals.contains(&true) {
+        words.push(literal);
+    }
+    let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
+    let inst = decode(target, target.execution_set(start.lanes), &bytes).ok()?;
+    let mut wave = Wave::new(start.lanes);
+    wave.mode = start.mode;
+    let state = State::of(&wave);
+    let record = lower(inst, 0, &mut Lowering::new(target, Backend::Scalar, state));
+    let runs = record.class == Class::Valu && !record.ends_block;
+    runs.then(|| bytes[..inst.len()].to_vec())
+}
+
+/// Executes a sequence compiled and interpreted, and compares what is left behind. Tells what was compiled.
+///
+/// # Panics
+/// They differ.
+pub fn check(target: Target, start: &Start, code: &[Vec<u8>]) -> Report {
+    let mut bytes = code.concat();
+    let end: u32 = if target.generation() == 9 {
+        0xbf81_0000
+    } else {
+        0xbfb0_0000
+    };
+    bytes.extend(end.to_le_bytes());
+    let (want, _) = execute(target, Backend::Scalar, Options::OFF, start, &bytes);
+    let (got, report) = execute(target, Backend::Avx512, COMPILED, start, &bytes);
+    if got != want {
+        let set = target.execution_set(start.lanes);
+        let text: Vec<String> = code
+            .iter()
+            .map(|c| decode(target, set, c).map_or_else(|e| e.to_string(), |i| i.text(set)))
+            .collect();
+        let mut differ = Vec::new();
+        for (r, (g, w)) in got.vectors.iter().zip(&want.vectors).enumerate() {
+            for (lane, (g, w)) in g
+                .iter()
+                .zip(w)
+                .enumerate()
+                .filter(|(_, (g, w))| g != w)
+                .take(2)
+            {
+                differ.push(format!("v{r}[{lane}]: {g:#x}, not {w:#x}"));
+            }
+        }
+        for (n, (g, w)) in got.scalars.iter().zip(&want.scalars).enumerate() {
+            if g != w {
+                differ.push(format!("s{n}: {g:#x}, not {w:#x}"));
+            }
+        }
+        panic!(
+            "{target} {start:x?}\n  {}\n{}",
+            text.join("\n  "),
+            differ.join("\n")
+        );
+    }
+    report
+}
+
+/// EXEC: all lanes, none, some.
+pub fn exec(kind: u8, bits: u64) -> u64 {
+    match kind % 4 {
+        0 => u64::MAX,
+        1 => 0,
+        2 => bits & 0xffff_0000_0000_ffff,
+        _ => bits,
+    }
+}
