@@ -19,7 +19,7 @@ use crate::drm::{DrmCall, RenderFile};
 use crate::file::{self, Identity};
 use crate::process::{ForkMark, lock};
 use crate::report::{Recorder, Report};
-use crate::svm::OwnFiles;
+use crate::svm::{OwnFiles, Ranges};
 use crate::table::{self, Call, Run};
 use crate::topology::{Content, GpuIdentity, Kind, Lookup, Stat, Tree};
 use crate::user::User;
@@ -404,6 +404,16 @@ impl Driver {
     ///
     /// Whole pages go, as `munmap` takes them: also those that the range only touches.
     pub fn host_range_gone(&self, start: u64, bytes: u64) {
+        self.host_range(start, bytes, Ranges::gone);
+    }
+
+    /// As [`Driver::host_range_gone`], and what is there afterwards is other memory: the program's attributes for it
+    /// (SVM) are forgotten, as the kernel does when a mapping goes away.
+    pub fn host_range_unmapped(&self, start: u64, bytes: u64) {
+        self.host_range(start, bytes, Ranges::unmapped);
+    }
+
+    fn host_range(&self, start: u64, bytes: u64, tell: impl Fn(&Ranges, u64, u64)) {
         let first = start - start % PAGE;
         let end = start
             .checked_add(bytes)
@@ -416,7 +426,7 @@ impl Driver {
             .filter_map(Weak::upgrade)
             .collect();
         for context in contexts {
-            context.ranges.gone(first, end);
+            tell(&context.ranges, first, end);
         }
     }
 

@@ -8,9 +8,9 @@ use libc::{c_int, off_t, size_t};
 use crate::process::{self, finish};
 use crate::real;
 
-/// Pages of the program are about to change or vanish: the GPU must not reach them by old addresses.
+/// Pages of the program are about to vanish: the GPU must not reach them by old addresses.
 fn gone(address: *mut c_void, length: size_t) {
-    process::tell(|driver| driver.host_range_gone(address.addr() as u64, length as u64));
+    process::tell(|driver| driver.host_range_unmapped(address.addr() as u64, length as u64));
 }
 
 macro_rules! mmap_hooks {
