@@ -21,7 +21,7 @@ use crate::process::{ForkMark, lock};
 use crate::report::{Recorder, Report};
 use crate::svm::{OwnFiles, Ranges};
 use crate::table::{self, Call, Run};
-use crate::topology::{GpuIdentity, Kind, Lookup, Stat, Tree};
+use crate::topology::{Content, GpuIdentity, Kind, Lookup, Stat, Tree};
 use crate::user::User;
 
 /// Largest argument an ioctl request can name, 14 bits.
@@ -91,9 +91,9 @@ impl Driver {
                 .filter(|backend| backend.is_supported())
                 .ok_or_else(|| Error::Lanes(name.clone()))?,
         };
-        let tree = Tree::new(&machine);
+        let mut tree = Tree::new(&machine);
         let mut gpus = Vec::new();
-        for (&identity, gpu) in tree.gpus().iter().zip(&machine.gpus) {
+        for (identity, gpu) in tree.gpus().to_vec().into_iter().zip(&machine.gpus) {
             gpus.push(Gpu {
                 identity,
                 target: gpu.target.parse().map_err(|_| Error::Target {
@@ -108,6 +108,15 @@ impl Driver {
         // `amdgpu_amdkfd_gpuvm.c`: all but a sixteenth.
         let system = machine.cpu.memory_bytes;
         let gtt = Account::new(system - system / 16);
+        for gpu in &gpus {
+            let minor = gpu.identity.render_minor;
+            for (name, account) in [("vram", &gpu.vram), ("vis_vram", &gpu.vram), ("gtt", &gtt)] {
+                let path = format!("/sys/class/drm/renderD{minor}/device/mem_info_{name}_used");
+                let account = account.clone();
+                let made = move || format!("{}\n", account.used()).into_bytes();
+                tree.set_content(Path::new(&path), Content::Made(Arc::new(made)));
+            }
+        }
         Ok(Driver {
             machine,
             tree,
