@@ -34,7 +34,12 @@ impl Account {
 
     /// Bytes that are free.
     pub(crate) fn available(&self) -> u64 {
-        self.total.saturating_sub(self.used.load(Ordering::Relaxed))
+        self.total.saturating_sub(self.used())
+    }
+
+    /// Bytes that are given out.
+    pub(crate) fn used(&self) -> u64 {
+        self.used.load(Ordering::Relaxed)
     }
 
     /// Takes `bytes` until the result is dropped.

@@ -19,9 +19,9 @@ use crate::drm::{DrmCall, RenderFile};
 use crate::file::{self, Identity};
 use crate::process::{ForkMark, lock};
 use crate::report::{Recorder, Report};
-use crate::svm::OwnFiles;
+use crate::svm::{OwnFiles, Ranges};
 use crate::table::{self, Call, Run};
-use crate::topology::{GpuIdentity, Kind, Lookup, Stat, Tree};
+use crate::topology::{Content, GpuIdentity, Kind, Lookup, Stat, Tree};
 use crate::user::User;
 
 /// Largest argument an ioctl request can name, 14 bits.
@@ -91,9 +91,9 @@ impl Driver {
                 .filter(|backend| backend.is_supported())
                 .ok_or_else(|| Error::Lanes(name.clone()))?,
         };
-        let tree = Tree::new(&machine);
+        let mut tree = Tree::new(&machine);
         let mut gpus = Vec::new();
-        for (&identity, gpu) in tree.gpus().iter().zip(&machine.gpus) {
+        for (identity, gpu) in tree.gpus().to_vec().into_iter().zip(&machine.gpus) {
             gpus.push(Gpu {
                 identity,
                 target: gpu.target.parse().map_err(|_| Error::Target {
@@ -108,6 +108,15 @@ impl Driver {
         // `amdgpu_amdkfd_gpuvm.c`: all but a sixteenth.
         let system = machine.cpu.memory_bytes;
         let gtt = Account::new(system - system / 16);
+        for gpu in &gpus {
+            let minor = gpu.identity.render_minor;
+            for (name, account) in [("vram", &gpu.vram), ("vis_vram", &gpu.vram), ("gtt", &gtt)] {
+                let path = format!("/sys/class/drm/renderD{minor}/device/mem_info_{name}_used");
+                let account = account.clone();
+                let made = move || format!("{}\n", account.used()).into_bytes();
+                tree.set_content(Path::new(&path), Content::Made(Arc::new(made)));
+            }
+        }
         Ok(Driver {
             machine,
             tree,
@@ -395,6 +404,16 @@ impl Driver {
     ///
     /// Whole pages go, as `munmap` takes them: also those that the range only touches.
     pub fn host_range_gone(&self, start: u64, bytes: u64) {
+        self.host_range(start, bytes, Ranges::gone);
+    }
+
+    /// As [`Driver::host_range_gone`], and what is there afterwards is other memory: the program's attributes for it
+    /// (SVM) are forgotten, as the kernel does when a mapping goes away.
+    pub fn host_range_unmapped(&self, start: u64, bytes: u64) {
+        self.host_range(start, bytes, Ranges::unmapped);
+    }
+
+    fn host_range(&self, start: u64, bytes: u64, tell: impl Fn(&Ranges, u64, u64)) {
         let first = start - start % PAGE;
         let end = start
             .checked_add(bytes)
@@ -407,7 +426,7 @@ impl Driver {
             .filter_map(Weak::upgrade)
             .collect();
         for context in contexts {
-            context.ranges.gone(first, end);
+            tell(&context.ranges, first, end);
         }
     }
 

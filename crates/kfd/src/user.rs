@@ -89,17 +89,6 @@ impl User {
         Ok(())
     }
 
-    /// Reads a structure.
-    ///
-    /// # Errors
-    /// As [`User::read`].
-    #[cfg(test)]
-    pub(crate) fn read_value<T: Abi>(&self, address: u64) -> Result<T, Errno> {
-        let mut value = T::default();
-        self.read(address, value.as_mut_bytes())?;
-        Ok(value)
-    }
-
     /// Reads `count` elements.
     ///
     /// # Errors
@@ -227,7 +216,7 @@ mod tests {
             assert_eq!(user.read(address, &mut [0; 16]), Err(Errno::FAULT));
             assert_eq!(user.write(address, &[0; 16]), Err(Errno::FAULT));
         }
-        assert_eq!(user.read_value::<EventId>(8), Err(Errno::FAULT));
+        assert_eq!(user.read_array::<EventId>(8, 1), Err(Errno::FAULT));
         assert_eq!(
             user.read_array::<EventId>(8, usize::MAX / 4),
             Err(Errno::INVAL)

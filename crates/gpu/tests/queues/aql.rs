@@ -258,7 +258,7 @@ fn barriers_wait_for_their_signals() {
 
     // Barrier-value: (value & mask) >= 6.
     let mut words = barrier(0, &[a, 6, 0xff], done);
-    words[0] = 0 | 2 << 16;
+    words[0] = 2 << 16;
     words[8] = 3;
     q.push(words);
     q.rig.set_long(a + 8, 0xf05);

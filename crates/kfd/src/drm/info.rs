@@ -83,17 +83,33 @@ pub(crate) fn info(call: &DrmCall<'_>, args: &mut DrmInfo) -> Handled {
     if args.return_size == 0 || args.return_pointer == 0 {
         return Err(Errno::INVAL);
     }
-    let bytes = answer(gpu, machine, args.query, args.parameters)?;
+    let used = Used {
+        vram: call
+            .driver
+            .gpus()
+            .get(call.file.gpu)
+            .map_or(0, |gpu| gpu.vram.used()),
+        gtt: call.driver.gtt().used(),
+    };
+    let bytes = answer(gpu, machine, used, args.query, args.parameters)?;
     let room = bytes.len().min(args.return_size as usize);
     call.driver
         .user()
         .write(args.return_pointer, &bytes[..room])
 }
 
+/// Bytes that this process holds.
+#[derive(Clone, Copy, Debug, Default)]
+struct Used {
+    vram: u64,
+    gtt: u64,
+}
+
 /// The bytes of an answer.
 fn answer(
     gpu: &Gpu,
     machine: &Machine,
+    used: Used,
     query: u32,
     parameters: [u32; 4],
 ) -> Result<Vec<u8>, Errno> {
@@ -111,26 +127,23 @@ fn answer(
         query::FW_VERSION => firmware(gpu, parameters[0]),
         query::VRAM_GTT => Ok([vram, vram, gtt].as_bytes().to_vec()),
         query::MEMORY => {
-            let heap = |total| DrmHeap {
+            let heap = |total, used| DrmHeap {
                 total,
                 usable: total,
-                used: 0,
+                used,
                 max_allocation: total / 4 * 3,
             };
             let memory = DrmMemory {
-                vram: heap(vram),
-                cpu_accessible_vram: heap(vram),
-                gtt: heap(gtt),
+                vram: heap(vram, used.vram),
+                cpu_accessible_vram: heap(vram, used.vram),
+                gtt: heap(gtt, used.gtt),
             };
             Ok(memory.as_bytes().to_vec())
         }
-        // Counters of what does not happen here; the use of memory is not counted for DRM.
-        query::VRAM_USAGE
-        | query::VIS_VRAM_USAGE
-        | query::GTT_USAGE
-        | query::NUM_BYTES_MOVED
-        | query::NUM_EVICTIONS
-        | query::NUM_VRAM_CPU_PAGE_FAULTS => long(0),
+        query::VRAM_USAGE | query::VIS_VRAM_USAGE => long(used.vram),
+        query::GTT_USAGE => long(used.gtt),
+        // Counters of what does not happen here.
+        query::NUM_BYTES_MOVED | query::NUM_EVICTIONS | query::NUM_VRAM_CPU_PAGE_FAULTS => long(0),
         query::VRAM_LOST_COUNTER => word(0),
         query::RAS_ENABLED_FEATURES => long(0),
         // No global data share, no video engines, no fault yet.
@@ -316,7 +329,11 @@ mod tests {
 
     fn ask(name: &str, query: u32, parameters: [u32; 4]) -> Result<Vec<u8>, Errno> {
         let machine = Machine::new(vec![preset(name).unwrap()]);
-        answer(&machine.gpus[0], &machine, query, parameters)
+        let used = Used {
+            vram: 4096,
+            gtt: 8192,
+        };
+        answer(&machine.gpus[0], &machine, used, query, parameters)
     }
 
     fn word(bytes: &[u8], offset: usize) -> u32 {
@@ -364,6 +381,7 @@ mod tests {
             let memory = ask(name, 0x19, [0; 4]).unwrap();
             let memory = DrmMemory::read_from_bytes(&memory).unwrap();
             assert_eq!(memory.vram.total, preset(name).unwrap().vram_bytes);
+            assert_eq!((memory.vram.used, memory.gtt.used), (4096, 8192));
             let ip = DrmHwIp::read_from_bytes(&ask(name, 0x02, [1, 0, 0, 0]).unwrap()).unwrap();
             assert!(ip.version_major >= 9 && ip.available_rings == 0);
             assert_eq!(ask(name, 0x03, [0; 4]).unwrap(), [0; 4]);

@@ -21,12 +21,12 @@ fn code(fault: &QueueFault) -> u32 {
         error::DIMENSIONS => 16,
         error::GROUP_SEGMENT => 17,
         error::CODE_OBJECT => 18,
-        error::PACKET_FORMAT => 19,
+        error::PACKET_FORMAT => 20,
         error::WORKGROUP => 21,
         error::REGISTERS => 22,
         error::VENDOR_PACKET => 23,
-        // EC_QUEUE_PREEMPTION_ERROR: the queue does not go on, for no reason that has a code.
-        _ => 30,
+        // EC_QUEUE_WAVE_TRAP, for what has no code of its own.
+        _ => 2,
     }
 }
 
@@ -54,4 +54,43 @@ pub(super) fn raise(memory: &Memory, events: &Events, area: u64, fault: &QueueFa
     }
     events.interrupt(event as u32);
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rocjitsu_gpu::memory::Request;
+
+    fn fault(code: u64) -> QueueFault {
+        QueueFault {
+            code,
+            text: String::new(),
+            memory: None,
+        }
+    }
+
+    #[test]
+    fn a_fault_sets_its_bit_in_the_word_that_the_save_area_names() {
+        let memory = Memory::new(1 << 20);
+        let area = memory.allocate(&Request::new(4096, "save area")).unwrap();
+        let payload = memory.allocate(&Request::new(4096, "signals")).unwrap();
+        let events = Events::default();
+        let event = events.create(0, true).unwrap();
+        let tell = |fault: &QueueFault| raise(&memory, &events, area, fault);
+        assert!(!tell(&fault(error::DIMENSIONS)), "nothing says where");
+        memory
+            .write(area + PAYLOAD_ADDRESS, &(payload + 8).to_le_bytes())
+            .unwrap();
+        memory.write(area + EVENT_ID, &event.to_le_bytes()).unwrap();
+        assert!(tell(&fault(error::DIMENSIONS)));
+        assert!(tell(&fault(error::ILLEGAL_INSTRUCTION)));
+        let mut word = [0; 8];
+        memory.copy_out(payload + 8, &mut word).unwrap();
+        assert_eq!(u64::from_le_bytes(word), 1 << 15 | 1 << 3);
+        // An address that is nowhere is no reason to fail.
+        memory
+            .write(area + PAYLOAD_ADDRESS, &u64::MAX.to_le_bytes())
+            .unwrap();
+        assert!(!tell(&fault(error::TRAP)));
+    }
 }

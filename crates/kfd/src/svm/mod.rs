@@ -287,6 +287,12 @@ impl Ranges {
         }
     }
 
+    /// As [`Ranges::gone`], and the ranges there are no more.
+    pub(crate) fn unmapped(&self, start: u64, end: u64) {
+        self.gone(start, end);
+        self.state.lock().svm.remove(start, end);
+    }
+
     /// Maps what a GPU may see at `address`, if there is something.
     fn page_in(&self, gpu: usize, memory: &Memory, address: u64) -> bool {
         let page = address - address % PAGE;

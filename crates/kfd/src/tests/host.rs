@@ -238,6 +238,11 @@ fn svm_is_refused_as_the_kernel_does() {
     driver.host_range_gone(own.at + PAGE, PAGE);
     own.unmap(1, 1);
     program.alloc(0, own.at + PAGE, PAGE, VRAM).unwrap();
+    // Nor is one in whose place there is other memory already.
+    let other = Pages::writable(1);
+    set(&program, other.at, PAGE, &access).unwrap();
+    driver.host_range_unmapped(other.at, PAGE);
+    program.alloc_from(0, VA, PAGE, USERPTR, other.at).unwrap();
 }
 
 #[test]

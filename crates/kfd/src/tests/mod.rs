@@ -2,6 +2,7 @@
 
 mod host;
 mod memory;
+mod random;
 mod sharing;
 
 use std::ffi::c_void;

@@ -8,9 +8,9 @@ use libc::{c_int, off_t, size_t};
 use crate::process::{self, finish};
 use crate::real;
 
-/// Pages of the program are about to change or vanish: the GPU must not reach them by old addresses.
+/// Pages of the program are about to vanish: the GPU must not reach them by old addresses.
 fn gone(address: *mut c_void, length: size_t) {
-    process::tell(|driver| driver.host_range_gone(address.addr() as u64, length as u64));
+    process::tell(|driver| driver.host_range_unmapped(address.addr() as u64, length as u64));
 }
 
 macro_rules! mmap_hooks {
@@ -38,7 +38,13 @@ macro_rules! mmap_hooks {
                 }
             }
             // SAFETY: the program calls as it would call the C library.
-            unsafe { real::$name(address, length, protection, flags, fd, offset) }
+            let mapped = unsafe { real::$name(address, length, protection, flags, fd, offset) };
+            if flags & libc::MAP_FIXED == 0 && mapped != libc::MAP_FAILED {
+                // What was there before has gone where no hook sees it: inside the C library, when a large
+                // allocation is freed.
+                gone(mapped, length);
+            }
+            mapped
         }
     )*};
 }
@@ -70,8 +76,8 @@ unsafe extern "C" fn mremap(
 
 #[cfg_attr(not(test), unsafe(no_mangle))]
 unsafe extern "C" fn mprotect(address: *mut c_void, length: size_t, protection: c_int) -> c_int {
-    // GPUs have registered pages with the protection they had: a wider one must reach them, too.
-    gone(address, length);
+    // GPUs have registered pages with the protection they had: they look again when they next touch them.
+    process::tell(|driver| driver.host_range_gone(address.addr() as u64, length as u64));
     // SAFETY: the program calls as it would call the C library.
     unsafe { real::mprotect(address, length, protection) }
 }

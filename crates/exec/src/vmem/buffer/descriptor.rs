@@ -176,6 +176,23 @@ impl Buffer {
         }
     }
 
+    /// How many bytes from the one `more` bytes behind a position on have addresses one behind the other: up to the
+    /// end of the element in a swizzled buffer.
+    #[inline(always)]
+    pub fn together(&self, at: Position, more: u64) -> u64 {
+        if self.swizzled {
+            self.element - (at.offset + more) % self.element
+        } else {
+            u64::MAX >> 1
+        }
+    }
+
+    /// Whether an access of `bytes` bytes falls into several pieces of memory.
+    #[inline(always)]
+    pub fn splits(&self, at: Position, bytes: u64) -> bool {
+        self.swizzled && (bytes > 4 || self.together(at, 0) < bytes)
+    }
+
     /// Whether `bytes` bytes, `more` bytes behind a lane's position, may be accessed.
     #[inline(always)]
     pub fn in_range(&self, at: Position, more: u64, bytes: u64) -> bool {

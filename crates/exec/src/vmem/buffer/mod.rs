@@ -226,10 +226,9 @@ pub fn resolve(buffer: &Buffer, at: &[Position; LANES], exec: u64, bytes: usize)
         rest: 0,
     };
     let last = bytes as u64 - part(bytes);
-    let pieces = buffer.swizzled && bytes > 4;
     for (l, (a, p)) in out.addresses.iter_mut().zip(at).enumerate() {
         *a = buffer.address(*p, 0);
-        let whole = !pieces
+        let whole = !buffer.splits(*p, bytes as u64)
             && buffer.in_range(*p, 0, part(bytes))
             && buffer.in_range(*p, last, part(bytes));
         out.whole |= u64::from(whole) << l;
@@ -270,6 +269,28 @@ impl<D: Load> Body for BufferLoad<D> {
     }
 }
 
+/// The pieces of one lane's data that lie together in memory and are in range: where each begins in the data, its
+/// length and its address.
+fn pieces(
+    buffer: &Buffer,
+    at: Position,
+    bytes: usize,
+) -> impl Iterator<Item = (usize, usize, u64)> + '_ {
+    let mut next = 0;
+    std::iter::from_fn(move || {
+        while next < bytes {
+            let start = next;
+            let word = start & !3;
+            let end = (word + 4).min(bytes);
+            next = end.min(start + buffer.together(at, start as u64) as usize);
+            if buffer.in_range(at, word as u64, (end - word) as u64) {
+                return Some((start, next - start, buffer.address(at, start as u64)));
+            }
+        }
+        None
+    })
+}
+
 /// Reads one lane's data part by part; parts out of range are zero.
 pub fn read(
     cx: &mut Cx<'_, '_>,
@@ -280,12 +301,8 @@ pub fn read(
     bytes: usize,
 ) -> Result<[u8; 16], Flow> {
     let mut out = [0u8; 16];
-    for (j, to) in out[..bytes].chunks_mut(4).enumerate() {
-        let more = 4 * j as u64;
-        if !buffer.in_range(at, more, to.len() as u64) {
-            continue;
-        }
-        let address = buffer.address(at, more);
+    for (start, length, address) in pieces(buffer, at, bytes.min(16)) {
+        let to = &mut out[start..start + length];
         match cx.unit.memory.locate(address, to.len() as u64, false) {
             // SAFETY: `locate` vouches for the bytes, `out` is the instruction's own.
             Ok(p) => unsafe {
@@ -316,12 +333,8 @@ pub fn write(
     lane: usize,
     bytes: &[u8],
 ) -> Result<(), Flow> {
-    for (j, from) in bytes.chunks(4).enumerate() {
-        let more = 4 * j as u64;
-        if !buffer.in_range(at, more, from.len() as u64) {
-            continue;
-        }
-        let address = buffer.address(at, more);
+    for (start, length, address) in pieces(buffer, at, bytes.len()) {
+        let from = &bytes[start..start + length];
         if let Err(kind) = cx.unit.memory.store(address, from) {
             let bytes = from.len();
             return Err(address::fault(
@@ -344,7 +357,7 @@ impl<D: Store> Body for BufferStore<D> {
         let at = positions(cx, record);
         let exec = cx.wave.exec();
         let mut found = resolve(&buffer, &at, exec, D::BYTES);
-        if found.rest != 0 && D::BYTES > 4 {
+        if found.rest != 0 && (D::BYTES > 4 || buffer.swizzled) {
             // Lanes may overlap: all of them in ascending order.
             found = Resolved {
                 whole: 0,

@@ -1,0 +1,309 @@
+//! Queues: what CREATE_QUEUE refuses, kernels that never end or are none, queues that share a GPU.
+
+mod client;
+
+use std::sync::atomic::Ordering;
+
+use client::{Buffer, Client, Queue, signal};
+use rocjitsu_config::{Machine, preset_for_target};
+use rocjitsu_kfd::Errno;
+use rocjitsu_kfd::abi::{self, alloc_flags, event_type, queue_type};
+
+/// `s_endpgm` and `s_branch -1` (itself) of gfx9.
+const END: u32 = 0xbf81_0000;
+const FOREVER: u32 = 0xbf82_ffff;
+/// No instruction of any target.
+const ILLEGAL: u32 = 0xffff_ffff;
+
+fn client() -> Client {
+    Client::new(Machine::new(vec![preset_for_target("gfx942").unwrap()]))
+}
+
+/// A kernel of these words: a descriptor at 0, the code at 256.
+fn kernel(client: &Client, words: &[u32]) -> Buffer {
+    let buffer = client.allocate(0, 0, 4096, alloc_flags::VRAM);
+    buffer.write(16, &256u64.to_le_bytes());
+    for (i, word) in words.iter().enumerate() {
+        buffer.write(256 + 4 * i as u64, &word.to_le_bytes());
+    }
+    buffer
+}
+
+/// A dispatch of one wave.
+fn packet(kernel: &Buffer, completion: u64) -> [u8; 64] {
+    let mut packet = [0; 64];
+    let mut put = |at: usize, bytes: &[u8]| packet[at..at + bytes.len()].copy_from_slice(bytes);
+    put(0, &(2u16 | 1 << 8).to_le_bytes());
+    put(2, &1u16.to_le_bytes());
+    for axis in 0..3 {
+        put(4 + 2 * axis, &[if axis == 0 { 64 } else { 1 }, 0]);
+        put(12 + 4 * axis, &[if axis == 0 { 64 } else { 1 }, 0, 0, 0]);
+    }
+    put(32, &kernel.va.to_le_bytes());
+    put(56, &completion.to_le_bytes());
+    packet
+}
+
+/// Waits until the first packet's wave runs: nobody tells, but packets are counted when they begin.
+fn until_begun(client: &Client) {
+    while client.driver.report().packets.is_empty() {
+        std::thread::yield_now();
+    }
+}
+
+fn arguments(client: &Client, ring: &Buffer, state: &Buffer) -> abi::CreateQueue {
+    abi::CreateQueue {
+        ring_base_address: ring.va,
+        write_pointer_address: state.va + 56,
+        read_pointer_address: state.va + 128,
+        ring_size: ring.bytes as u32,
+        gpu_id: client.gpus[0].id,
+        queue_type: queue_type::COMPUTE_AQL,
+        queue_percentage: 100,
+        queue_priority: 7,
+        ctx_save_restore_size: client.gpus[0].save_area,
+        ctl_stack_size: client.gpus[0].ctl_stack,
+        ..Default::default()
+    }
+}
+
+#[test]
+fn create_refuses_what_the_kernel_refuses() {
+    let client = client();
+    let ring = client.allocate(0, 0, 8192, alloc_flags::GTT);
+    let state = client.allocate(0, 0, 4096, alloc_flags::GTT);
+    let good = arguments(&client, &ring, &state);
+    let create = |args: abi::CreateQueue| {
+        let mut args = args;
+        client.kfd(0x02, &mut args).map(|()| args)
+    };
+    type Change = fn(&mut abi::CreateQueue);
+    let changes: [(&str, Change, Errno); 12] = [
+        ("ring size", |a| a.ring_size = 3 << 10, Errno::INVAL),
+        ("small ring", |a| a.ring_size = 0x200, Errno::INVAL),
+        ("percentage", |a| a.queue_percentage = 101, Errno::INVAL),
+        ("priority", |a| a.queue_priority = 16, Errno::INVAL),
+        ("type", |a| a.queue_type = 5, Errno::INVAL),
+        ("GPU", |a| a.gpu_id ^= 1, Errno::INVAL),
+        ("control stack", |a| a.ctl_stack_size += 4096, Errno::INVAL),
+        ("save area", |a| a.ctx_save_restore_size -= 1, Errno::INVAL),
+        ("ring", |a| a.ring_base_address = 1 << 20, Errno::INVAL),
+        (
+            "kernel address",
+            |a| a.ring_base_address = 1 << 63,
+            Errno::FAULT,
+        ),
+        ("read index", |a| a.read_pointer_address = 8, Errno::INVAL),
+        (
+            "engine",
+            |a| {
+                a.queue_type = queue_type::SDMA_BY_ENGINE_ID;
+                a.sdma_engine_id = 99;
+            },
+            Errno::INVAL,
+        ),
+    ];
+    for (what, change, errno) in changes {
+        let mut args = good;
+        change(&mut args);
+        assert_eq!(create(args), Err(errno), "{what}");
+    }
+    let first = create(good).unwrap();
+    let second = create(good).unwrap();
+    assert_eq!((first.queue_id, second.queue_id), (0, 1));
+    assert_eq!(second.doorbell_offset, first.doorbell_offset + 8);
+    assert_eq!(first.doorbell_offset % 8192, 0);
+    let mut destroy = abi::DestroyQueue {
+        queue_id: 0,
+        pad: 0,
+    };
+    client.kfd(0x03, &mut destroy).unwrap();
+    assert_eq!(client.kfd(0x03, &mut destroy), Err(Errno::INVAL));
+    let again = create(good).unwrap();
+    assert_eq!(
+        (again.queue_id, again.doorbell_offset),
+        (0, first.doorbell_offset)
+    );
+    // RUNTIME_ENABLE comes before queues.
+    let mut runtime = abi::RuntimeEnable {
+        mode_mask: 1,
+        ..Default::default()
+    };
+    assert_eq!(client.kfd(0x25, &mut runtime), Err(Errno::EXIST));
+    runtime.mode_mask = 0;
+    assert_eq!(client.kfd(0x25, &mut runtime), Ok(()));
+}
+
+#[test]
+fn masks_and_global_wave_sync_are_checked() {
+    let client = client();
+    let (one, two) = (client.aql_queue(0), client.aql_queue(0));
+    let mask = [u32::MAX; 4];
+    let set = |queue_id, num_cu_mask, cu_mask_ptr| {
+        let mut args = abi::SetCuMask {
+            queue_id,
+            num_cu_mask,
+            cu_mask_ptr,
+        };
+        client.kfd(0x1a, &mut args)
+    };
+    assert_eq!(set(one.id, 128, mask.as_ptr() as u64), Ok(()));
+    assert_eq!(set(one.id, 100, mask.as_ptr() as u64), Err(Errno::INVAL));
+    assert_eq!(set(one.id, 128, 8), Err(Errno::FAULT));
+    assert_eq!(set(99, 128, mask.as_ptr() as u64), Err(Errno::FAULT));
+    let gws = |queue_id, num_gws| {
+        let mut args = abi::AllocQueueGws {
+            queue_id,
+            num_gws,
+            ..Default::default()
+        };
+        client.kfd(0x1e, &mut args)
+    };
+    assert_eq!(gws(one.id, 65), Err(Errno::INVAL));
+    assert_eq!(gws(one.id, 64), Ok(()));
+    assert_eq!(gws(two.id, 64), Err(Errno::BUSY));
+    assert_eq!(gws(one.id, 0), Ok(()));
+    assert_eq!(gws(two.id, 1), Ok(()));
+    assert_eq!(gws(99, 1), Err(Errno::INVAL));
+    let mut state = abi::GetQueueWaveState {
+        queue_id: one.id,
+        ..Default::default()
+    };
+    assert_eq!(client.kfd(0x1b, &mut state), Err(Errno::PERM));
+}
+
+#[test]
+fn a_kernel_without_end_ends_with_its_queue() {
+    let client = client();
+    let kernel = kernel(&client, &[FOREVER]);
+    let mut queue = client.aql_queue(0);
+    queue.submit(&packet(&kernel, 0));
+    until_begun(&client);
+    client.destroy(&queue);
+    assert_eq!(queue.read_index(), 0);
+    assert!(client.driver.report().faults.is_empty());
+}
+
+#[test]
+fn an_inactivated_queue_has_no_waves() {
+    let client = client();
+    let kernel = kernel(&client, &[FOREVER]);
+    let mut queue = client.aql_queue(0);
+    queue.submit(&packet(&kernel, 0));
+    until_begun(&client);
+    // As `hsa_queue_inactivate` does.
+    let mut args = abi::UpdateQueue {
+        queue_id: queue.id,
+        queue_priority: 7,
+        ..Default::default()
+    };
+    client.kfd(0x07, &mut args).unwrap();
+    assert_eq!(queue.read_index(), 0);
+    client.destroy(&queue);
+}
+
+#[test]
+fn closing_the_device_ends_what_runs() {
+    let client = client();
+    let kernel = kernel(&client, &[FOREVER]);
+    let mut queue = client.aql_queue(0);
+    queue.submit(&packet(&kernel, 0));
+    until_begun(&client);
+    use std::os::fd::AsRawFd;
+    client.driver.closed(client.kfd.as_raw_fd());
+    assert!(!client.driver.is_ours(client.kfd.as_raw_fd()));
+}
+
+#[test]
+fn an_illegal_instruction_goes_to_the_inactive_signal() {
+    let client = client();
+    let (page, event) = client.first_event();
+    let hardware = client.event(event_type::HW_EXCEPTION);
+    let kernel = kernel(&client, &[ILLEGAL, END]);
+    let signals = client.allocate(0, 0, 4096, alloc_flags::GTT);
+    let mut queue = client.aql_queue(0);
+    let inactive = signal(&signals, 0, &page, event);
+    signals.word(8).store(0, Ordering::Release);
+    queue.state.write(192, &inactive.to_le_bytes());
+    queue.submit(&packet(&kernel, 0));
+    assert!(client.wait(event, 60_000).is_some());
+    assert_eq!(signals.word(8).load(Ordering::Acquire), 0x4000_0000);
+    assert!(client.wait(hardware, 0).is_none());
+    let faults = client.driver.report().faults;
+    assert!(faults[0].text.contains("gfx942"), "{}", faults[0].text);
+    // The queue is dead, not the others.
+    let mut other = client.aql_queue(0);
+    finish(&client, &mut other, &page, event, &signals);
+}
+
+#[test]
+fn a_queue_without_that_signal_raises_a_hardware_exception() {
+    let client = client();
+    let hardware = client.event(event_type::HW_EXCEPTION);
+    let kernel = kernel(&client, &[ILLEGAL, END]);
+    let mut queue = client.aql_queue(0);
+    queue.submit(&packet(&kernel, 0));
+    let data = client.wait(hardware, 60_000).expect("a fault");
+    assert_eq!(data.payload[3], client.gpus[0].id);
+}
+
+/// Runs an empty kernel to its end.
+fn finish(client: &Client, queue: &mut Queue, page: &Buffer, event: u32, signals: &Buffer) {
+    let kernel = kernel(client, &[END]);
+    let completion = signal(signals, 256, page, event);
+    queue.submit(&packet(&kernel, completion));
+    assert!(client.wait(event, 60_000).is_some());
+    assert_eq!(signals.word(264).load(Ordering::Acquire), 0);
+}
+
+#[test]
+fn one_queue_goes_on_while_another_is_busy() {
+    let client = client();
+    let (page, event) = client.first_event();
+    let forever = kernel(&client, &[FOREVER]);
+    let signals = client.allocate(0, 0, 4096, alloc_flags::GTT);
+    let (mut busy, mut free) = (client.aql_queue(0), client.aql_queue(0));
+    busy.submit(&packet(&forever, 0));
+    until_begun(&client);
+    finish(&client, &mut free, &page, event, &signals);
+    assert_eq!((busy.read_index(), free.read_index()), (0, 1));
+    client.destroy(&busy);
+}
+
+#[test]
+fn a_packet_is_found_although_a_lower_doorbell_came_last() {
+    let client = client();
+    let (page, event) = client.first_event();
+    let kernel = kernel(&client, &[END]);
+    let signals = client.allocate(0, 0, 4096, alloc_flags::GTT);
+    let queue = client.aql_queue(0);
+    let completion = signal(&signals, 128, &page, event);
+    // Two producers: both packets are there, only the lower doorbell is seen.
+    queue.state.word(56).store(2, Ordering::Release);
+    queue.ring.write(64, &packet(&kernel, completion));
+    queue.ring.write(0, &packet(&kernel, 0));
+    queue.ring(0);
+    assert!(client.wait(event, 60_000).is_some());
+    assert_eq!(queue.read_index(), 2);
+}
+
+#[test]
+fn a_report_is_json_and_a_few_lines() {
+    let client = client();
+    let (page, event) = client.first_event();
+    let signals = client.allocate(0, 0, 4096, alloc_flags::GTT);
+    let mut queue = client.aql_queue(0);
+    finish(&client, &mut queue, &page, event, &signals);
+    client.destroy(&queue);
+    let report = client.driver.report();
+    assert_eq!(report.dispatches[0].grid, [64, 1, 1]);
+    assert_eq!(report.dispatches[0].waves, 1);
+    assert_eq!(report.instructions["control"], 1);
+    assert!(report.packets["aql"].values().sum::<u64>() >= 1);
+    assert!(report.peak_memory_kib > 0 && !report.command.is_empty());
+    let text = report.to_string();
+    assert!(
+        text.starts_with("1 dispatches of 1 kernels, 1 wave instructions"),
+        "{text}"
+    );
+}
