@@ -166,7 +166,14 @@ impl Buffer {
     /// # Errors
     /// [`ClientError::Range`], also if it is not aligned.
     pub fn word(&self, offset: u64) -> Result<&AtomicU64> {
-        let at = self.at(offset, if offset.is_multiple_of(8) { 8 } else { u64::MAX })?;
+        let at = self.at(
+            offset,
+            if offset.is_multiple_of(8) {
+                8
+            } else {
+                u64::MAX
+            },
+        )?;
         // SAFETY: an aligned word inside the mapping, which lives as long as the buffer.
         Ok(unsafe { AtomicU64::from_ptr(at.cast()) })
     }
@@ -498,10 +505,18 @@ impl Queue {
         let slot = self.ring.at(at, 2)?;
         // SAFETY: an aligned half word inside the ring.
         unsafe { AtomicU16::from_ptr(slot.cast()) }.store(header, Ordering::Release);
-        self.doorbells
-            .word(self.doorbell)?
-            .store(self.next, Ordering::Release);
+        self.ring_doorbell(self.next)?;
         self.next += 1;
+        Ok(())
+    }
+
+    /// Stores to the doorbell.
+    ///
+    /// # Errors
+    /// None that the driver can cause.
+    pub fn ring_doorbell(&self, value: u64) -> Result<()> {
+        let doorbell = self.doorbells.word(self.doorbell)?;
+        doorbell.store(value, Ordering::Release);
         Ok(())
     }
 

@@ -4,13 +4,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
-use rocjitsu_kfd::client::{Buffer, Client, signal};
 use rocjitsu_cli::launch::Launch;
 use rocjitsu_cli::launch::from_description::Selection;
 use rocjitsu_config::{Machine, preset_for_target};
 use rocjitsu_gpu::memory::Memory;
 use rocjitsu_isa::Target;
 use rocjitsu_kfd::abi::{self, alloc_flags, event_type};
+use rocjitsu_kfd::client::{Buffer, Client, signal};
 
 fn description(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../data/corpus/built/{name}.json"))
@@ -25,7 +25,9 @@ fn copy(client: &Client, from: &Memory, address: u64, bytes: u64, flags: u32) ->
     let mut content = vec![0; bytes as usize];
     from.read(address, &mut content).unwrap();
     let start = address & !0xfff;
-    let buffer = client.allocate(0, start, address + bytes - start, flags).unwrap();
+    let buffer = client
+        .allocate(0, start, address + bytes - start, flags)
+        .unwrap();
     buffer.write(address - start, &content).unwrap();
     buffer
 }
@@ -94,7 +96,9 @@ impl Ready {
             .iter()
             .zip(&self.buffers)
             .map(|(buffer, (copied, address))| {
-                copied.read(address - copied.va, buffer.content.len()).unwrap()
+                copied
+                    .read(address - copied.va, buffer.content.len())
+                    .unwrap()
             })
             .collect();
         let outcomes = self.launch.judge(&contents);
@@ -128,7 +132,9 @@ fn run(name: &str, target: Target, as_target: Target) {
     assert!(came.is_some(), "{name} on {as_target}: no event");
     assert_eq!(signals.word(136).unwrap().load(Ordering::Acquire), 0);
     assert_eq!(
-        page.word(8 * u64::from(event)).unwrap().load(Ordering::Acquire),
+        page.word(8 * u64::from(event))
+            .unwrap()
+            .load(Ordering::Acquire),
         u64::MAX
     );
     assert_eq!(queue.read_index().unwrap(), 1);
@@ -172,7 +178,10 @@ fn several_dispatches_wait_for_one_doorbell_each() {
         let completion = signal(&signals, 128, &page, event).unwrap();
         ready.packet[56..].copy_from_slice(&completion.to_le_bytes());
         queue.submit(&ready.packet).unwrap();
-        assert!(client.wait(event, 60_000).unwrap().is_some(), "round {round}");
+        assert!(
+            client.wait(event, 60_000).unwrap().is_some(),
+            "round {round}"
+        );
         assert_eq!(signals.word(136).unwrap().load(Ordering::Acquire), 0);
     }
     assert_eq!(queue.read_index().unwrap(), 200);

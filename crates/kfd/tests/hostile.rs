@@ -3,9 +3,9 @@
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
 
-use rocjitsu_kfd::client::{Client, FLAGS, ioctl};
 use rocjitsu_config::{Machine, preset_for_target};
 use rocjitsu_kfd::abi::{self, Request, alloc_flags};
+use rocjitsu_kfd::client::{Client, FLAGS, ioctl};
 use rocjitsu_kfd::{Driver, Errno};
 
 fn machine(gpus: usize) -> Machine {
