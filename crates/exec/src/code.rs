@@ -39,6 +39,7 @@ pub struct Block {
 pub struct CodeCache {
     target: Target,
     backend: Backend,
+    fast_matrix: bool,
     blocks: RwLock<HashMap<Key, Arc<Block>>>,
     /// Bytes that blocks were made from, by address.
     watched: Mutex<HashMap<u64, Box<[u8]>>>,
@@ -51,10 +52,16 @@ impl CodeCache {
         CodeCache {
             target,
             backend,
+            fast_matrix: false,
             blocks: RwLock::default(),
             watched: Mutex::default(),
             epoch: AtomicU64::new(0),
         }
+    }
+
+    /// Whether matrix products of code that is decoded from now on are plain chains of FMAs.
+    pub fn set_fast_matrix(&mut self, fast: bool) {
+        self.fast_matrix = fast;
     }
 
     /// Drops all decoded code, as an invalidation of the instruction cache asks for.
@@ -112,6 +119,7 @@ impl CodeCache {
 
     fn build(&self, key: Key, memory: &mut MemoryPort<'_>) -> Result<Block, Fault> {
         let mut lowering = Lowering::new(self.target, self.backend, key.state);
+        lowering.fast_matrix = self.fast_matrix;
         let set = self.target.execution_set(key.state.lanes());
         let mut records = Vec::new();
         let mut counts = [0; Class::COUNT];
