@@ -21,6 +21,8 @@ pub struct Host {
     pub backend: Backend,
     /// Allocate all declared registers of a wave at once.
     pub eager_registers: bool,
+    /// Matrix products are plain chains of FMAs.
+    pub fast_matrix: bool,
 }
 
 /// `--gpu`, `--config`, `--threads`, `--lanes`.
@@ -42,6 +44,9 @@ pub struct GpuArgs {
     /// Allocate all registers that the kernel declares, not only those it touches (to compare)
     #[arg(long, hide = true)]
     eager_registers: bool,
+    /// Sum matrix products as plain f32 FMA chains: faster, but not bit for bit what the GPU computes
+    #[arg(long)]
+    fast_matrix: bool,
 }
 
 fn back_end(name: &str) -> Result<Backend, String> {
@@ -126,6 +131,7 @@ impl GpuArgs {
             threads: threads.map_or(cores, |threads| threads as usize),
             backend,
             eager_registers: self.eager_registers,
+            fast_matrix: self.fast_matrix,
         })
     }
 }
