@@ -182,7 +182,13 @@ fn json_has_the_statistics() {
 #[test]
 fn fast_matrix_products_are_marked() {
     let description = corpus("asm_axpy.json");
-    let args = ["launch", &description, "--target", "gfx942", "--fast-matrix"];
+    let args = [
+        "launch",
+        &description,
+        "--target",
+        "gfx942",
+        "--fast-matrix",
+    ];
     let (status, stdout, stderr) = rocjitsu(&args);
     assert_eq!(status, Some(0), "{stderr}");
     assert!(stdout.contains("not bit for bit"), "{stdout}");
