@@ -257,6 +257,11 @@ abi! {
         map_size: u64,
     }
 
+    /// DRM_IOCTL_AMDGPU_GEM_METADATA; the data are 64 words.
+    DrmGemMetadata: 288 {
+        handle: u32, op: u32, flags: u64, tiling_info: u64, data_size_bytes: u32, data: [[u32; 8]; 8], pad: u32,
+    }
+
     /// DRM_IOCTL_AMDGPU_GEM_OP.
     DrmGemOp: 16 { handle: u32, op: u32, value: u64 }
 }

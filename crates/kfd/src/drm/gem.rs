@@ -7,10 +7,12 @@ use std::sync::Arc;
 use rocjitsu_gpu::lock::{Mutex, Rank};
 use rocjitsu_gpu::memory::{Access, Memory, PAGE};
 use rustix::io::Errno;
+use zerocopy::IntoBytes;
 
 use super::DrmCall;
 use crate::abi::{
-    DrmGemClose, DrmGemCreate, DrmGemMmap, DrmGemOp, DrmGemVa, DrmPrimeHandle, alloc_flags,
+    DrmGemClose, DrmGemCreate, DrmGemMetadata, DrmGemMmap, DrmGemOp, DrmGemVa, DrmPrimeHandle,
+    alloc_flags,
 };
 use crate::buffer::{Buffer, Made};
 use crate::dmabuf;
@@ -49,6 +51,13 @@ mod operation {
     pub const GET_CREATE_INFO: u32 = 0;
     pub const SET_PLACEMENT: u32 = 1;
 }
+
+/// Operations of GEM_METADATA (`AMDGPU_GEM_METADATA_OP_*`), and the most bytes of data.
+const SET_METADATA: u32 = 1;
+const GET_METADATA: u32 = 2;
+const MOST_METADATA: u32 = 256;
+/// Where they lie in the page before a buffer, which goes with it to other processes.
+const METADATA: u64 = 512;
 
 /// Flags of PRIME_HANDLE_TO_FD: `DRM_CLOEXEC` and `DRM_RDWR`.
 const CLOEXEC: u32 = 0o2_000_000;
@@ -296,6 +305,21 @@ pub(crate) fn va(call: &DrmCall<'_>, args: &mut DrmGemVa) -> Handled {
             }
             Ok(())
         }
+        _ => Err(Errno::INVAL),
+    }
+}
+
+/// What a program notes on a buffer, and what importers read.
+pub(crate) fn metadata(call: &DrmCall<'_>, args: &mut DrmGemMetadata) -> Handled {
+    let buffer = call.file.gem.table.lock().get(args.handle)?.buffer.clone();
+    let (file, offset) = buffer.storage.file().ok_or(Errno::INVAL)?;
+    let at = offset.checked_sub(PAGE).ok_or(Errno::INVAL)? + METADATA;
+    // All but the handle and the operation.
+    const BODY: std::ops::RangeFrom<usize> = 8..;
+    match args.op {
+        SET_METADATA if args.data_size_bytes > MOST_METADATA => Err(Errno::INVAL),
+        SET_METADATA => rustix::io::pwrite(file, &args.as_bytes()[BODY], at).map(drop),
+        GET_METADATA => rustix::io::pread(file, &mut args.as_mut_bytes()[BODY], at).map(drop),
         _ => Err(Errno::INVAL),
     }
 }

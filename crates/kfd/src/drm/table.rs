@@ -14,6 +14,7 @@ pub(crate) static TABLE: &[Row] = rows! { Drm;
     0x40 AMDGPU_GEM_CREATE: ReadWrite DrmGemCreate typed, "-", gem::create, "allocates a buffer";
     0x41 AMDGPU_GEM_MMAP: ReadWrite DrmGemMmap typed, "G", gem::mmap, "the mmap offset of a buffer";
     0x45 AMDGPU_INFO: Write DrmInfo typed, "ESBG", info::info, "queries the device";
+    0x46 AMDGPU_GEM_METADATA: ReadWrite DrmGemMetadata typed, "G", gem::metadata, "notes of the program on a buffer, for whoever imports it";
     0x48 AMDGPU_GEM_VA: Write DrmGemVa typed, "G", gem::va, "maps a buffer at a GPU address";
     0x50 AMDGPU_GEM_OP: ReadWrite DrmGemOp typed, "G", gem::op, "how a buffer was created";
 };

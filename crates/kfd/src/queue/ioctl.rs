@@ -112,7 +112,7 @@ pub(crate) fn create(call: &Call<'_>, args: &mut CreateQueue) -> Handled {
     let platform = QueuePlatform {
         events: call.context.events.clone(),
         recorder: call.driver.recorder().clone(),
-        memory: memory,
+        memory,
         gpu: format!("GPU {index} ({})", config.target),
         gpu_id: args.gpu_id,
         write_index: (args.queue_type == queue_type::COMPUTE_AQL)
