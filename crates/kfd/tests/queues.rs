@@ -269,7 +269,10 @@ fn one_queue_goes_on_while_another_is_busy() {
     busy.submit(&packet(&forever, 0));
     until_begun(&client);
     finish(&client, &mut free, &page, event, &signals);
-    assert_eq!((busy.read_index().unwrap(), free.read_index().unwrap()), (0, 1));
+    assert_eq!(
+        (busy.read_index().unwrap(), free.read_index().unwrap()),
+        (0, 1)
+    );
     client.destroy(&busy).unwrap();
 }
 
