@@ -130,16 +130,25 @@ pub fn loops(data: &Path, repeat: u32) -> Result<()> {
     println!(
         "== matrix loops: ns per instruction, beside the same multiply-adds in a native f32 FMA loop"
     );
-    const MATRIX: [(&str, Target, u64); 9] = [
+    const MATRIX: [(&str, Target, u64); 18] = [
+        ("mfma_f32_32x32x2", Target::Gfx90a, 2048),
+        ("mfma_f32_32x32x2", Target::Gfx942, 2048),
+        ("wmma_f32_16x16x4", Target::Gfx1250, 1024),
+        ("mfma_f64_16x16x4", Target::Gfx942, 1024),
         ("mfma_f16_32x32x8", Target::Gfx90a, 8192),
         ("mfma_f16_32x32x8", Target::Gfx942, 8192),
-        ("mfma_f32_32x32x2", Target::Gfx942, 2048),
-        ("mfma_f64_16x16x4", Target::Gfx942, 1024),
-        ("mfma_fp8_fnuz_16x16x32", Target::Gfx942, 8192),
-        ("mfma_i8_32x32x16", Target::Gfx942, 16384),
         ("mfma_f16_32x32x16", Target::Gfx950, 16384),
         ("wmma_f16_16x16x16", Target::Gfx1201, 4096),
         ("wmma_f16_16x16x32", Target::Gfx1250, 8192),
+        ("mfma_fp8_fnuz_16x16x32", Target::Gfx942, 8192),
+        ("mfma_fp8_ocp_16x16x32", Target::Gfx950, 8192),
+        ("wmma_fp8_16x16x16", Target::Gfx1201, 4096),
+        ("wmma_fp8_16x16x64", Target::Gfx1250, 16384),
+        ("mfma_i8_32x32x8", Target::Gfx90a, 8192),
+        ("mfma_i8_32x32x16", Target::Gfx942, 16384),
+        ("mfma_i8_32x32x16", Target::Gfx950, 16384),
+        ("wmma_i8_16x16x16", Target::Gfx1201, 4096),
+        ("wmma_i8_16x16x64", Target::Gfx1250, 16384),
     ];
     for (kernel, target, fmas) in MATRIX {
         let path = data.join(format!("perf/built/{kernel}.json"));

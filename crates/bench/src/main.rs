@@ -4,9 +4,11 @@
 mod dispatch;
 mod kernels;
 mod loads;
+mod matrix;
 mod memory;
 mod native;
 mod processes;
+mod rules;
 
 use anyhow::Result;
 use clap::Parser;
@@ -14,7 +16,7 @@ use clap::Parser;
 /// Measures rocjitsu. Each figure is the least of several runs; ratios are of figures of one run.
 #[derive(Parser)]
 struct Args {
-    /// Sections: loops, registers, corpus, dispatch, memory, start; all by default
+    /// Sections: loops, matrix, registers, corpus, dispatch, memory, start; all by default
     sections: Vec<String>,
     /// Runs of which the fastest counts
     #[arg(long, default_value_t = 5)]
@@ -30,6 +32,9 @@ fn main() -> Result<()> {
     if wanted("loops") {
         kernels::loops(&args.data, args.repeat)?;
         loads::contiguous(args.repeat)?;
+    }
+    if wanted("matrix") {
+        matrix::instructions(args.repeat);
     }
     if wanted("registers") {
         processes::registers(&args.data, args.repeat)?;

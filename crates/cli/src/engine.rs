@@ -94,6 +94,14 @@ impl Engine {
         Ok(Engine { device })
     }
 
+    /// Makes matrix products plain chains of f32 FMAs: faster, but not the hardware's bits.
+    #[must_use]
+    pub fn with_fast_matrix(self, fast: bool) -> Self {
+        Engine {
+            device: self.device.with_fast_matrix(fast),
+        }
+    }
+
     /// Executes one dispatch from its first workgroup to its last.
     ///
     /// # Errors

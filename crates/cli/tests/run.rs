@@ -176,6 +176,26 @@ fn json_has_the_statistics() {
     assert_eq!(json["seconds_of_each_run"].as_array().unwrap().len(), 2);
     assert!(json["peak_resident_bytes"].as_u64().unwrap() > 1 << 20);
     assert!(json["peak_register_pages"].as_u64().unwrap() > 0);
+    assert_eq!(json["fast_matrix"], false);
+}
+
+#[test]
+fn fast_matrix_products_are_marked() {
+    let description = corpus("asm_axpy.json");
+    let args = [
+        "launch",
+        &description,
+        "--target",
+        "gfx942",
+        "--fast-matrix",
+    ];
+    let (status, stdout, stderr) = rocjitsu(&args);
+    assert_eq!(status, Some(0), "{stderr}");
+    assert!(stdout.contains("not bit for bit"), "{stdout}");
+    let (status, stdout, stderr) = rocjitsu(&[&args[..], &["--json"]].concat());
+    assert_eq!(status, Some(0), "{stderr}");
+    let json: serde_json::Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!(json["fast_matrix"], true);
 }
 
 #[test]

@@ -50,6 +50,7 @@ pub struct CodeCache {
     backend: Backend,
     /// The compiler, or why there is none.
     jit: Result<Jit, String>,
+    fast_matrix: bool,
     blocks: RwLock<HashMap<Key, Arc<Block>>>,
     /// Bytes that blocks were made from, by address.
     watched: Mutex<HashMap<u64, Box<[u8]>>>,
@@ -63,6 +64,7 @@ impl CodeCache {
             target,
             backend,
             jit: Jit::new(backend, options),
+            fast_matrix: false,
             blocks: RwLock::default(),
             watched: Mutex::default(),
             epoch: AtomicU64::new(0),
@@ -102,6 +104,11 @@ impl CodeCache {
         }
         let parts = jit.compile(&block.records, block.lanes);
         block.parts.get_or_init(|| parts).as_deref()
+    }
+
+    /// Whether matrix products of code that is decoded from now on are plain chains of FMAs.
+    pub fn set_fast_matrix(&mut self, fast: bool) {
+        self.fast_matrix = fast;
     }
 
     /// Drops all decoded code, as an invalidation of the instruction cache asks for.
@@ -169,6 +176,7 @@ impl CodeCache {
 
     fn build(&self, key: Key, memory: &mut MemoryPort<'_>) -> Result<Block, Fault> {
         let mut lowering = Lowering::new(self.target, self.backend, key.state);
+        lowering.fast_matrix = self.fast_matrix;
         let set = self.target.execution_set(key.state.lanes());
         let mut records = Vec::new();
         let mut counts = [0; Class::COUNT];

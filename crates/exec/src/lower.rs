@@ -88,6 +88,8 @@ pub struct Lowering {
     pub target: Target,
     /// Back end that will execute it.
     pub backend: Backend,
+    /// Matrix products are plain chains of FMAs, not the hardware's bits.
+    pub fast_matrix: bool,
     /// State of the wave at this point of the block; `s_set_vgpr_msb` changes it as the block goes on.
     pub state: State,
 }
@@ -98,6 +100,7 @@ impl Lowering {
         Lowering {
             target,
             backend,
+            fast_matrix: false,
             state,
         }
     }

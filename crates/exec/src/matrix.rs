@@ -6,7 +6,6 @@ use rocjitsu_lanes::matrix::{
     COperand, Family, Kind, MatrixOp, Modifiers, Pointers, Prepared, ScaleFormat, ScaleOperand,
 };
 
-use crate::error::Cause;
 use crate::lower::Lowering;
 use crate::record::{Class, Exactness, Flow, Operand, Record};
 use crate::registers::VectorRegisters;
@@ -36,6 +35,7 @@ pub fn lower(inst: &Inst, pc: u64, lowering: &mut Lowering) -> Option<Record> {
     let mut mods = Modifiers {
         clamp: field(Name::clamp) != 0,
         fp16_ovfl: lowering.state.fp16_ovfl(),
+        fast: lowering.fast_matrix,
         flush_f32: lowering.state.float_mode() >> 4 & 1 == 0,
         ..Modifiers::default()
     };
@@ -102,11 +102,19 @@ pub fn lower(inst: &Inst, pc: u64, lowering: &mut Lowering) -> Option<Record> {
     let scale = |name| lowering.source(inst, name).unwrap_or_default();
     // Integer products wrap or saturate as documented; float ones follow the vectors where there are any.
     if !op.a.is_integer() {
-        record.exactness =
-            Exactness::Bounded("order and rounding of sums as in data/numerics/mfma-arithmetic.md");
+        record.exactness = Exactness::Bounded(if lowering.fast_matrix {
+            "chains of f32 FMAs (fast matrix products)"
+        } else {
+            "order and rounding of sums as in data/numerics/mfma-arithmetic.md"
+        });
+    }
+    let prepared = Prepared::new(&op);
+    let need = prepared.registers();
+    if need.a.max(need.b) > INPUTS || need.c.max(need.d) > ROWS || need.index.max(need.scale) > 2 {
+        return None;
     }
     record.matrix = Some(Box::new(Details {
-        prepared: Prepared::new(&op),
+        prepared,
         index,
         scale: [scale(Name::scale_src0), scale(Name::scale_src1)],
     }));
@@ -135,20 +143,17 @@ fn run(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
     });
     // D first: a page that it allocates may be read through another operand.
     let mut d: [*mut u32; ROWS] = [std::ptr::null_mut(); ROWS];
-    let d = &mut d[..need.d.min(ROWS)];
+    let d = &mut d[..need.d];
     cx.wave.v.write_ptrs(dst, &mut cx.unit.pool, d);
     let registers = &cx.wave.v;
     let mut rows_a: Rows<INPUTS> = [std::ptr::null(); INPUTS];
     let mut rows_b: Rows<INPUTS> = [std::ptr::null(); INPUTS];
     let mut rows_c: Rows<ROWS> = [std::ptr::null(); ROWS];
     let mut small: [Rows<2>; 3] = [[std::ptr::null(); 2]; 3];
-    let (a, b) = (
-        &mut rows_a[..need.a.min(INPUTS)],
-        &mut rows_b[..need.b.min(INPUTS)],
-    );
+    let (a, b) = (&mut rows_a[..need.a], &mut rows_b[..need.b]);
     registers.read_ptrs(first_a, a);
     registers.read_ptrs(first_b, b);
-    let c = &mut rows_c[..need.c.min(ROWS)];
+    let c = &mut rows_c[..need.c];
     let c = match record.src[2] {
         Operand::Vector(r) => {
             let first = u32::from(r);
@@ -170,13 +175,13 @@ fn run(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
     let [index, scale_a, scale_b] = &mut small;
     let index = match details.index {
         Operand::Vector(r) => {
-            let index = &mut index[..need.index.min(2)];
+            let index = &mut index[..need.index];
             registers.read_ptrs(u32::from(r), index);
             &*index
         }
         _ => &[],
     };
-    let scales = need.scale.min(2);
+    let scales = need.scale;
     let [sa, sb] = details.scale;
     let operands = Pointers {
         a,
@@ -186,19 +191,11 @@ fn run(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
         scale_a: scale_operand(registers, sa, shared[0], &mut scale_a[..scales]),
         scale_b: scale_operand(registers, sb, shared[1], &mut scale_b[..scales]),
     };
-    // SAFETY: the operands have the registers that the instruction needs, or as many as there are
-    // in the arrays, which hold the most that any instruction takes; registers have the lanes of
-    // the wave. C was copied if it overlaps D.
-    let done = unsafe { details.prepared.execute_at(cx.unit.backend, &operands, d) };
-    match done {
-        Ok(()) => Flow::Next,
-        Err(error) => cx.fault(
-            record,
-            Cause::Illegal {
-                what: error.to_string(),
-            },
-        ),
-    }
+    // SAFETY: the arrays hold the most registers that any instruction takes (`lower` checks), and
+    // registers have the lanes of the wave. C was copied if it overlaps D. The host supports the
+    // back end of a worker.
+    unsafe { details.prepared.execute_at(cx.unit.backend, &operands, d) };
+    Flow::Next
 }
 
 /// The scale factors of an operand: rows of registers, or `shared`, the value that all lanes have.

@@ -1,15 +1,12 @@
 //! What the driver costs: an ioctl, a doorbell from the ring to the event, and doing nothing.
 //! `cargo run --release -p rocjitsu-kfd --example doorbell`
 
-#[path = "../tests/client/mod.rs"]
-mod client;
-
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use client::{Buffer, Client, Queue, signal};
 use rocjitsu_config::{Machine, preset_for_target};
 use rocjitsu_kfd::abi::{self, alloc_flags};
+use rocjitsu_kfd::client::{Buffer, Client, Queue, signal};
 
 /// A barrier packet that depends on nothing.
 fn barrier(completion: u64) -> [u8; 64] {
@@ -30,10 +27,10 @@ struct Ringer {
 impl Ringer {
     /// Rings and spins until the signal is 0.
     fn spin(&mut self) -> Duration {
-        let completion = signal(&self.signals, 128, &self.page, self.event);
+        let completion = signal(&self.signals, 128, &self.page, self.event).unwrap();
         let start = Instant::now();
-        self.queue.submit(&barrier(completion));
-        while self.signals.word(136).load(Ordering::Acquire) != 0 {
+        self.queue.submit(&barrier(completion)).unwrap();
+        while self.signals.word(136).unwrap().load(Ordering::Acquire) != 0 {
             std::hint::spin_loop();
         }
         start.elapsed()
@@ -41,10 +38,10 @@ impl Ringer {
 
     /// Rings and waits for the event.
     fn wait(&mut self) -> Duration {
-        let completion = signal(&self.signals, 128, &self.page, self.event);
+        let completion = signal(&self.signals, 128, &self.page, self.event).unwrap();
         let start = Instant::now();
-        self.queue.submit(&barrier(completion));
-        assert!(self.client.wait(self.event, 10_000).is_some());
+        self.queue.submit(&barrier(completion)).unwrap();
+        assert!(self.client.wait(self.event, 10_000).unwrap().is_some());
         start.elapsed()
     }
 }
@@ -61,7 +58,7 @@ fn processor_time() -> f64 {
 }
 
 fn main() {
-    let client = Client::new(Machine::new(vec![preset_for_target("gfx942").unwrap()]));
+    let client = Client::new(Machine::new(vec![preset_for_target("gfx942").unwrap()])).unwrap();
     let rounds = 200_000;
     let start = Instant::now();
     for _ in 0..rounds {
@@ -69,13 +66,13 @@ fn main() {
             gpu_id: client.gpus[0].id,
             ..Default::default()
         };
-        client.kfd(0x05, &mut args).unwrap();
+        client.raw(0x05, &mut args).unwrap();
     }
     let each = start.elapsed().as_secs_f64() / f64::from(rounds) * 1e6;
     println!("GET_CLOCK_COUNTERS             {each:8.2} us");
-    let (page, event) = client.first_event();
-    let signals = client.allocate(0, 0, 4096, alloc_flags::GTT);
-    let queue = client.aql_queue(0);
+    let (page, event) = client.first_event().unwrap();
+    let signals = client.allocate(0, 0, 4096, alloc_flags::GTT).unwrap();
+    let queue = client.aql_queue(0).unwrap();
     let mut ringer = Ringer {
         client,
         queue,
@@ -87,7 +84,7 @@ fn main() {
     let busy = median((0..2000).map(|_| ringer.spin()).collect());
     println!("ring to signal, busy           {busy:8.2} us");
     // The event of each ring of the loop above has been set: take it back.
-    ringer.client.wait(event, 0);
+    ringer.client.wait(event, 0).unwrap();
     let busy = median((0..2000).map(|_| ringer.wait()).collect());
     println!("ring to event, busy            {busy:8.2} us");
     for pause in [200, 1000, 20_000] {

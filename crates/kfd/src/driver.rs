@@ -249,19 +249,18 @@ impl Driver {
     }
 
     fn dispatch(&self, object: &Object, request: Request, arg: u64) -> Result<(), Errno> {
-        let (table, kind) = match object {
-            Object::Kfd(_) => (table::KFD, b'K'),
-            Object::Render(_) => (table::DRM, b'd'),
+        let (index, table, kind) = match object {
+            Object::Kfd(_) => (0, table::KFD, b'K'),
+            Object::Render(_) => (1, table::DRM, b'd'),
             Object::Inherited => return Err(Errno::BADF),
         };
         let found = table::row(table, request.number).filter(|_| request.kind == kind);
-        let Some((_, row)) = found else {
-            let name = format!("{:#010x}", u32::from(request));
-            self.recorder.ioctl(&name, Err(Errno::NOTTY));
+        let Some((number, row)) = found else {
+            self.recorder.unknown_ioctl(request.into());
             return Err(Errno::NOTTY);
         };
         let done = self.run(object, row, request, arg);
-        self.recorder.ioctl(row.name, done);
+        self.recorder.ioctl(index, number, row.name, done);
         done
     }
 

@@ -4,6 +4,7 @@
 pub mod abi;
 mod alloc;
 mod buffer;
+pub mod client;
 mod clock;
 mod context;
 mod descriptors;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rocjitsu_exec::record::Class;
 use rocjitsu_gpu::dispatch::Statistics;
@@ -11,14 +12,22 @@ use rustix::io::Errno;
 use serde::Serialize;
 
 use crate::process::lock;
+use crate::table::{DRM, KFD};
 
 /// Dispatches that are listed one by one; later ones are only counted with their kernel.
 const LISTED: usize = 4096;
 
+/// More than a table has rows.
+const ROWS: usize = 64;
+const _: () = assert!(KFD.len() <= ROWS && DRM.len() <= ROWS);
+
 /// Counts while the program runs.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Recorder {
-    ioctls: Mutex<BTreeMap<String, IoctlCount>>,
+    /// Calls by table (KFD, DRM) and row: counted without a lock, since an ioctl takes a microsecond.
+    calls: [[AtomicU64; ROWS]; 2],
+    /// Failed calls by name, and unknown ioctls by number.
+    failed: Mutex<BTreeMap<String, IoctlCount>>,
     packets: Mutex<BTreeMap<(Engine, &'static str), u64>>,
     work: Mutex<Work>,
 }
@@ -133,18 +142,51 @@ fn engine_name(engine: Engine) -> &'static str {
     }
 }
 
-impl Recorder {
-    pub(crate) fn ioctl(&self, name: &str, result: Result<(), Errno>) {
-        let mut ioctls = lock(&self.ioctls);
-        if !ioctls.contains_key(name) {
-            ioctls.insert(name.to_owned(), IoctlCount::default());
+impl Default for Recorder {
+    fn default() -> Self {
+        Recorder {
+            calls: std::array::from_fn(|_| std::array::from_fn(|_| AtomicU64::new(0))),
+            failed: Mutex::default(),
+            packets: Mutex::default(),
+            work: Mutex::default(),
         }
-        if let Some(count) = ioctls.get_mut(name) {
-            count.calls += 1;
-            if let Err(error) = result {
-                *count.errors.entry(error.to_string()).or_default() += 1;
+    }
+}
+
+impl Recorder {
+    /// Counts a call of a row of a table: 0 for KFD, 1 for DRM.
+    pub(crate) fn ioctl(&self, table: usize, row: usize, name: &str, result: Result<(), Errno>) {
+        if let Some(calls) = self.calls.get(table).and_then(|calls| calls.get(row)) {
+            calls.fetch_add(1, Ordering::Relaxed);
+        }
+        if let Err(error) = result {
+            self.failed(name, error, 0);
+        }
+    }
+
+    /// Counts a call that the driver does not know.
+    pub(crate) fn unknown_ioctl(&self, number: u32) {
+        self.failed(&format!("{number:#010x}"), Errno::NOTTY, 1);
+    }
+
+    fn failed(&self, name: &str, error: Errno, calls: u64) {
+        let mut failed = lock(&self.failed);
+        let count = failed.entry(name.to_owned()).or_default();
+        count.calls += calls;
+        *count.errors.entry(error.to_string()).or_default() += 1;
+    }
+
+    fn ioctls(&self) -> BTreeMap<String, IoctlCount> {
+        let mut ioctls = lock(&self.failed).clone();
+        for (rows, calls) in [KFD, DRM].into_iter().zip(&self.calls) {
+            for (row, calls) in rows.iter().zip(calls) {
+                let calls = calls.load(Ordering::Relaxed);
+                if calls > 0 {
+                    ioctls.entry(row.name.to_owned()).or_default().calls = calls;
+                }
             }
         }
+        ioctls
     }
 
     pub(crate) fn packet(&self, engine: Engine, name: &'static str) {
@@ -204,7 +246,7 @@ impl Recorder {
             instructions,
             faults: work.faults.clone(),
             packets,
-            ioctls: lock(&self.ioctls).clone(),
+            ioctls: self.ioctls(),
             ..Report::default()
         }
     }

@@ -1,18 +1,16 @@
 //! Kernels of the corpus through the driver: memory from ioctls, packets in a ring, a doorbell
 //! store, an event at the end. On every target that the corpus has.
 
-mod client;
-
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
-use client::{Buffer, Client, signal};
 use rocjitsu_cli::launch::Launch;
 use rocjitsu_cli::launch::from_description::Selection;
 use rocjitsu_config::{Machine, preset_for_target};
 use rocjitsu_gpu::memory::Memory;
 use rocjitsu_isa::Target;
 use rocjitsu_kfd::abi::{self, alloc_flags, event_type};
+use rocjitsu_kfd::client::{Buffer, Client, signal};
 
 fn description(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../data/corpus/built/{name}.json"))
@@ -27,8 +25,10 @@ fn copy(client: &Client, from: &Memory, address: u64, bytes: u64, flags: u32) ->
     let mut content = vec![0; bytes as usize];
     from.read(address, &mut content).unwrap();
     let start = address & !0xfff;
-    let buffer = client.allocate(0, start, address + bytes - start, flags);
-    buffer.write(address - start, &content);
+    let buffer = client
+        .allocate(0, start, address + bytes - start, flags)
+        .unwrap();
+    buffer.write(address - start, &content).unwrap();
     buffer
 }
 
@@ -96,7 +96,9 @@ impl Ready {
             .iter()
             .zip(&self.buffers)
             .map(|(buffer, (copied, address))| {
-                copied.read(address - copied.va, buffer.content.len())
+                copied
+                    .read(address - copied.va, buffer.content.len())
+                    .unwrap()
             })
             .collect();
         let outcomes = self.launch.judge(&contents);
@@ -114,30 +116,32 @@ impl Ready {
 }
 
 fn run(name: &str, target: Target, as_target: Target) {
-    let client = Client::new(machine(as_target));
+    let client = Client::new(machine(as_target)).unwrap();
     let selection = Selection {
         target,
         run_as: (target != as_target).then_some(as_target),
     };
-    let (page, event) = client.first_event();
+    let (page, event) = client.first_event().unwrap();
     let mut ready = upload(&client, name, selection);
-    let signals = client.allocate(0, 0, 4096, alloc_flags::GTT);
-    let mut queue = client.aql_queue(0);
-    let completion = signal(&signals, 128, &page, event);
+    let signals = client.allocate(0, 0, 4096, alloc_flags::GTT).unwrap();
+    let mut queue = client.aql_queue(0).unwrap();
+    let completion = signal(&signals, 128, &page, event).unwrap();
     ready.packet[56..].copy_from_slice(&completion.to_le_bytes());
-    queue.submit(&ready.packet);
-    let came = client.wait(event, 60_000);
+    queue.submit(&ready.packet).unwrap();
+    let came = client.wait(event, 60_000).unwrap();
     assert!(came.is_some(), "{name} on {as_target}: no event");
-    assert_eq!(signals.word(136).load(Ordering::Acquire), 0);
+    assert_eq!(signals.word(136).unwrap().load(Ordering::Acquire), 0);
     assert_eq!(
-        page.word(8 * u64::from(event)).load(Ordering::Acquire),
+        page.word(8 * u64::from(event))
+            .unwrap()
+            .load(Ordering::Acquire),
         u64::MAX
     );
-    assert_eq!(queue.read_index(), 1);
+    assert_eq!(queue.read_index().unwrap(), 1);
     if let Err(why) = ready.check() {
         panic!("{name} on {as_target}: {why}");
     }
-    client.destroy(&queue);
+    client.destroy(&queue).unwrap();
     let report = client.driver.report();
     assert_eq!(report.dispatches.len(), 1);
     assert!(report.dispatches[0].instructions > 0);
@@ -165,29 +169,32 @@ fn a_kernel_on_every_target() {
 
 #[test]
 fn several_dispatches_wait_for_one_doorbell_each() {
-    let client = Client::new(machine(Target::Gfx942));
-    let (page, event) = client.first_event();
+    let client = Client::new(machine(Target::Gfx942)).unwrap();
+    let (page, event) = client.first_event().unwrap();
     let mut ready = upload(&client, "asm_axpy", Selection::of(Target::Gfx942));
-    let signals = client.allocate(0, 0, 4096, alloc_flags::GTT);
-    let mut queue = client.aql_queue(0);
+    let signals = client.allocate(0, 0, 4096, alloc_flags::GTT).unwrap();
+    let mut queue = client.aql_queue(0).unwrap();
     for round in 0..200 {
-        let completion = signal(&signals, 128, &page, event);
+        let completion = signal(&signals, 128, &page, event).unwrap();
         ready.packet[56..].copy_from_slice(&completion.to_le_bytes());
-        queue.submit(&ready.packet);
-        assert!(client.wait(event, 60_000).is_some(), "round {round}");
-        assert_eq!(signals.word(136).load(Ordering::Acquire), 0);
+        queue.submit(&ready.packet).unwrap();
+        assert!(
+            client.wait(event, 60_000).unwrap().is_some(),
+            "round {round}"
+        );
+        assert_eq!(signals.word(136).unwrap().load(Ordering::Acquire), 0);
     }
-    assert_eq!(queue.read_index(), 200);
-    client.destroy(&queue);
+    assert_eq!(queue.read_index().unwrap(), 200);
+    client.destroy(&queue).unwrap();
 }
 
 #[test]
 fn a_suspended_queue_runs_nothing_until_it_is_resumed() {
-    let client = Client::new(machine(Target::Gfx1100));
-    let (page, event) = client.first_event();
+    let client = Client::new(machine(Target::Gfx1100)).unwrap();
+    let (page, event) = client.first_event().unwrap();
     let mut ready = upload(&client, "asm_axpy", Selection::of(Target::Gfx1100));
-    let signals = client.allocate(0, 0, 4096, alloc_flags::GTT);
-    let mut queue = client.aql_queue(0);
+    let signals = client.allocate(0, 0, 4096, alloc_flags::GTT).unwrap();
+    let mut queue = client.aql_queue(0).unwrap();
     let update = |percentage| {
         let mut args = abi::UpdateQueue {
             ring_base_address: queue.ring.va,
@@ -196,14 +203,14 @@ fn a_suspended_queue_runs_nothing_until_it_is_resumed() {
             queue_percentage: percentage,
             queue_priority: 7,
         };
-        client.kfd(0x07, &mut args).unwrap();
+        client.raw(0x07, &mut args).unwrap();
     };
     update(0);
-    let completion = signal(&signals, 128, &page, event);
+    let completion = signal(&signals, 128, &page, event).unwrap();
     ready.packet[56..].copy_from_slice(&completion.to_le_bytes());
-    queue.submit(&ready.packet);
-    assert!(client.wait(event, 50).is_none());
-    assert_eq!(queue.read_index(), 0);
+    queue.submit(&ready.packet).unwrap();
+    assert!(client.wait(event, 50).unwrap().is_none());
+    assert_eq!(queue.read_index().unwrap(), 0);
     let queue_id = queue.id;
     let mut args = abi::UpdateQueue {
         ring_base_address: queue.ring.va,
@@ -212,21 +219,21 @@ fn a_suspended_queue_runs_nothing_until_it_is_resumed() {
         queue_percentage: 100,
         queue_priority: 7,
     };
-    client.kfd(0x07, &mut args).unwrap();
-    assert!(client.wait(event, 60_000).is_some());
-    assert_eq!(queue.read_index(), 1);
+    client.raw(0x07, &mut args).unwrap();
+    assert!(client.wait(event, 60_000).unwrap().is_some());
+    assert_eq!(queue.read_index().unwrap(), 1);
 }
 
 #[test]
 fn a_memory_fault_reaches_the_event_with_page_and_cause() {
-    let client = Client::new(machine(Target::Gfx942));
-    let (page, event) = client.first_event();
-    let memory = client.event(event_type::MEMORY);
-    let hardware = client.event(event_type::HW_EXCEPTION);
+    let client = Client::new(machine(Target::Gfx942)).unwrap();
+    let (page, event) = client.first_event().unwrap();
+    let memory = client.event(event_type::MEMORY).unwrap();
+    let hardware = client.event(event_type::HW_EXCEPTION).unwrap();
     let mut ready = upload(&client, "asm_axpy", Selection::of(Target::Gfx942));
-    let signals = client.allocate(0, 0, 4096, alloc_flags::GTT);
-    let mut queue = client.aql_queue(0);
-    let completion = signal(&signals, 128, &page, event);
+    let signals = client.allocate(0, 0, 4096, alloc_flags::GTT).unwrap();
+    let mut queue = client.aql_queue(0).unwrap();
+    let completion = signal(&signals, 128, &page, event).unwrap();
     ready.packet[56..].copy_from_slice(&completion.to_le_bytes());
     // Take the output away from the GPU.
     let (out, _) = ready.buffers.last().unwrap();
@@ -237,15 +244,15 @@ fn a_memory_fault_reaches_the_event_with_page_and_cause() {
         n_devices: 1,
         n_success: 0,
     };
-    client.kfd(0x19, &mut unmap).unwrap();
-    queue.submit(&ready.packet);
-    let data = client.wait(memory, 60_000).expect("a fault");
+    client.raw(0x19, &mut unmap).unwrap();
+    queue.submit(&ready.packet).unwrap();
+    let data = client.wait(memory, 60_000).unwrap().expect("a fault");
     let va = u64::from(data.payload[4]) | u64::from(data.payload[5]) << 32;
     assert!((out.va..out.va + out.bytes).contains(&va) && va % 4096 == 0);
     assert_eq!(data.payload[0], 1, "not present");
     assert_eq!(data.payload[6], client.gpus[0].id);
-    assert!(client.wait(hardware, 0).is_none());
-    assert!(client.wait(event, 0).is_none());
+    assert!(client.wait(hardware, 0).unwrap().is_none());
+    assert!(client.wait(event, 0).unwrap().is_none());
     assert_eq!(client.driver.report().faults.len(), 1);
-    client.destroy(&queue);
+    client.destroy(&queue).unwrap();
 }

@@ -1,13 +1,11 @@
 //! Arguments that no sane program passes: the driver answers with an errno, never with a panic or a signal.
 
-mod client;
-
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
 
-use client::{Client, FLAGS, ioctl};
 use rocjitsu_config::{Machine, preset_for_target};
 use rocjitsu_kfd::abi::{self, Request, alloc_flags};
+use rocjitsu_kfd::client::{Client, FLAGS, ioctl};
 use rocjitsu_kfd::{Driver, Errno};
 
 fn machine(gpus: usize) -> Machine {
@@ -79,9 +77,9 @@ fn random_arguments_neither_panic_nor_crash() {
     const WAIT: u8 = 0x0c;
     for seed in 1..=8u64 {
         let mut numbers = Numbers(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-        let client = Client::new(machine(2));
-        let (page, event) = client.first_event();
-        let buffer = client.allocate(0, 0, 1 << 16, alloc_flags::GTT);
+        let client = Client::new(machine(2)).unwrap();
+        let (page, event) = client.first_event().unwrap();
+        let buffer = client.allocate(0, 0, 1 << 16, alloc_flags::GTT).unwrap();
         let mut own = vec![0u64; 1 << 17];
         let useful = [
             u64::from(client.gpus[0].id),
@@ -168,7 +166,7 @@ fn random_arguments_neither_panic_nor_crash() {
 
 #[test]
 fn every_ioctl_refuses_a_bad_pointer() {
-    let client = Client::new(machine(1));
+    let client = Client::new(machine(1)).unwrap();
     for (table, kind, fd) in [
         (rocjitsu_kfd::table::KFD, b'K', &client.kfd),
         (rocjitsu_kfd::table::DRM, b'd', &client.gpus[0].render),
@@ -197,10 +195,10 @@ fn every_ioctl_refuses_a_bad_pointer() {
 
 #[test]
 fn unknown_numbers_are_refused_and_counted() {
-    let client = Client::new(machine(1));
+    let client = Client::new(machine(1)).unwrap();
     let mut argument = [0u64; 4];
     for number in [0x00, 0x27, 0x7f, 0x83, 0x86, 0xff] {
-        assert_eq!(client.kfd(number, &mut argument), Err(Errno::NOTTY));
+        assert_eq!(client.raw(number, &mut argument), Err(Errno::NOTTY));
     }
     let render = &client.gpus[0].render;
     assert_eq!(
@@ -208,7 +206,7 @@ fn unknown_numbers_are_refused_and_counted() {
         Err(Errno::NOTTY)
     );
     for number in [0x0d, 0x10, 0x22, 0x26] {
-        assert_eq!(client.kfd(number, &mut argument), Err(Errno::PERM));
+        assert_eq!(client.raw(number, &mut argument), Err(Errno::PERM));
     }
     let report = client.driver.report();
     let unknown = report.ioctls.keys().filter(|name| name.starts_with("0x"));
@@ -218,7 +216,7 @@ fn unknown_numbers_are_refused_and_counted() {
 
 #[test]
 fn shorter_and_longer_arguments_are_zero_extended_and_cut() {
-    let client = Client::new(machine(1));
+    let client = Client::new(machine(1)).unwrap();
     // 4 of 8 bytes: only the major number comes back.
     let mut version = [7u32; 2];
     let request = Request {
@@ -234,19 +232,19 @@ fn shorter_and_longer_arguments_are_zero_extended_and_cut() {
     assert_eq!((answer, version), (Some(Ok(0)), [1, 7]));
     // 16 of 8 bytes.
     let mut long = [7u32; 4];
-    assert_eq!(client.kfd(1, &mut long), Ok(()));
+    assert_eq!(client.raw(1, &mut long), Ok(()));
     assert_eq!(long[..2], [1, 17]);
 }
 
 #[test]
 fn a_vm_is_acquired_with_one_file_only() {
-    let client = Client::new(machine(2));
+    let client = Client::new(machine(2)).unwrap();
     let acquire = |fd: i32, gpu: usize| {
         let mut args = abi::AcquireVm {
             drm_fd: fd,
             gpu_id: client.gpus[gpu].id,
         };
-        client.kfd(0x15, &mut args)
+        client.raw(0x15, &mut args)
     };
     let first = client.gpus[0].render.as_raw_fd();
     assert_eq!(acquire(first, 0), Ok(()));
@@ -295,7 +293,7 @@ fn a_number_that_means_another_file_is_forgotten() {
 
 #[test]
 fn a_forked_child_gets_ebadf_and_opens_anew() {
-    let client = Client::new(machine(1));
+    let client = Client::new(machine(1)).unwrap();
     let mut version = abi::GetVersion::default();
     // SAFETY: the child makes system calls and allocates, which glibc allows after a fork; it
     // leaves by `_exit`.
@@ -306,7 +304,7 @@ fn a_forked_child_gets_ebadf_and_opens_anew() {
             let mut version = abi::GetVersion::default();
             assert!(client.driver.is_forked());
             assert!(client.driver.is_ours(client.kfd.as_raw_fd()));
-            assert_eq!(client.kfd(1, &mut version), Err(Errno::BADF));
+            assert_eq!(client.raw(1, &mut version), Err(Errno::BADF));
             let fresh = client.driver.renew().unwrap();
             assert_eq!(
                 ioctl(&fresh, &client.kfd, b'K', 1, &mut version),
@@ -323,5 +321,5 @@ fn a_forked_child_gets_ebadf_and_opens_anew() {
     // SAFETY: waits for the child that was just made.
     assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
     assert_eq!(status, 0, "the child failed; its message is above");
-    assert_eq!(client.kfd(1, &mut version), Ok(()));
+    assert_eq!(client.raw(1, &mut version), Ok(()));
 }

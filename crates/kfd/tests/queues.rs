@@ -1,13 +1,11 @@
 //! Queues: what CREATE_QUEUE refuses, kernels that never end or are none, queues that share a GPU.
 
-mod client;
-
 use std::sync::atomic::Ordering;
 
-use client::{Buffer, Client, Queue, signal};
 use rocjitsu_config::{Machine, preset_for_target};
 use rocjitsu_kfd::Errno;
 use rocjitsu_kfd::abi::{self, alloc_flags, event_type, queue_type};
+use rocjitsu_kfd::client::{Buffer, Client, Queue, signal};
 
 /// `s_endpgm` and `s_branch -1` (itself) of gfx9.
 const END: u32 = 0xbf81_0000;
@@ -16,15 +14,17 @@ const FOREVER: u32 = 0xbf82_ffff;
 const ILLEGAL: u32 = 0xffff_ffff;
 
 fn client() -> Client {
-    Client::new(Machine::new(vec![preset_for_target("gfx942").unwrap()]))
+    Client::new(Machine::new(vec![preset_for_target("gfx942").unwrap()])).unwrap()
 }
 
 /// A kernel of these words: a descriptor at 0, the code at 256.
 fn kernel(client: &Client, words: &[u32]) -> Buffer {
-    let buffer = client.allocate(0, 0, 4096, alloc_flags::VRAM);
-    buffer.write(16, &256u64.to_le_bytes());
+    let buffer = client.allocate(0, 0, 4096, alloc_flags::VRAM).unwrap();
+    buffer.write(16, &256u64.to_le_bytes()).unwrap();
     for (i, word) in words.iter().enumerate() {
-        buffer.write(256 + 4 * i as u64, &word.to_le_bytes());
+        buffer
+            .write(256 + 4 * i as u64, &word.to_le_bytes())
+            .unwrap();
     }
     buffer
 }
@@ -70,12 +70,12 @@ fn arguments(client: &Client, ring: &Buffer, state: &Buffer) -> abi::CreateQueue
 #[test]
 fn create_refuses_what_the_kernel_refuses() {
     let client = client();
-    let ring = client.allocate(0, 0, 8192, alloc_flags::GTT);
-    let state = client.allocate(0, 0, 4096, alloc_flags::GTT);
+    let ring = client.allocate(0, 0, 8192, alloc_flags::GTT).unwrap();
+    let state = client.allocate(0, 0, 4096, alloc_flags::GTT).unwrap();
     let good = arguments(&client, &ring, &state);
     let create = |args: abi::CreateQueue| {
         let mut args = args;
-        client.kfd(0x02, &mut args).map(|()| args)
+        client.raw(0x02, &mut args).map(|()| args)
     };
     type Change = fn(&mut abi::CreateQueue);
     let changes: [(&str, Change, Errno); 12] = [
@@ -117,8 +117,8 @@ fn create_refuses_what_the_kernel_refuses() {
         queue_id: 0,
         pad: 0,
     };
-    client.kfd(0x03, &mut destroy).unwrap();
-    assert_eq!(client.kfd(0x03, &mut destroy), Err(Errno::INVAL));
+    client.raw(0x03, &mut destroy).unwrap();
+    assert_eq!(client.raw(0x03, &mut destroy), Err(Errno::INVAL));
     let again = create(good).unwrap();
     assert_eq!(
         (again.queue_id, again.doorbell_offset),
@@ -129,15 +129,15 @@ fn create_refuses_what_the_kernel_refuses() {
         mode_mask: 1,
         ..Default::default()
     };
-    assert_eq!(client.kfd(0x25, &mut runtime), Err(Errno::EXIST));
+    assert_eq!(client.raw(0x25, &mut runtime), Err(Errno::EXIST));
     runtime.mode_mask = 0;
-    assert_eq!(client.kfd(0x25, &mut runtime), Ok(()));
+    assert_eq!(client.raw(0x25, &mut runtime), Ok(()));
 }
 
 #[test]
 fn masks_and_global_wave_sync_are_checked() {
     let client = client();
-    let (one, two) = (client.aql_queue(0), client.aql_queue(0));
+    let (one, two) = (client.aql_queue(0).unwrap(), client.aql_queue(0).unwrap());
     let mask = [u32::MAX; 4];
     let set = |queue_id, num_cu_mask, cu_mask_ptr| {
         let mut args = abi::SetCuMask {
@@ -145,7 +145,7 @@ fn masks_and_global_wave_sync_are_checked() {
             num_cu_mask,
             cu_mask_ptr,
         };
-        client.kfd(0x1a, &mut args)
+        client.raw(0x1a, &mut args)
     };
     assert_eq!(set(one.id, 128, mask.as_ptr() as u64), Ok(()));
     assert_eq!(set(one.id, 100, mask.as_ptr() as u64), Err(Errno::INVAL));
@@ -157,7 +157,7 @@ fn masks_and_global_wave_sync_are_checked() {
             num_gws,
             ..Default::default()
         };
-        client.kfd(0x1e, &mut args)
+        client.raw(0x1e, &mut args)
     };
     assert_eq!(gws(one.id, 65), Err(Errno::INVAL));
     assert_eq!(gws(one.id, 64), Ok(()));
@@ -169,18 +169,18 @@ fn masks_and_global_wave_sync_are_checked() {
         queue_id: one.id,
         ..Default::default()
     };
-    assert_eq!(client.kfd(0x1b, &mut state), Err(Errno::PERM));
+    assert_eq!(client.raw(0x1b, &mut state), Err(Errno::PERM));
 }
 
 #[test]
 fn a_kernel_without_end_ends_with_its_queue() {
     let client = client();
     let kernel = kernel(&client, &[FOREVER]);
-    let mut queue = client.aql_queue(0);
-    queue.submit(&packet(&kernel, 0));
+    let mut queue = client.aql_queue(0).unwrap();
+    queue.submit(&packet(&kernel, 0)).unwrap();
     until_begun(&client);
-    client.destroy(&queue);
-    assert_eq!(queue.read_index(), 0);
+    client.destroy(&queue).unwrap();
+    assert_eq!(queue.read_index().unwrap(), 0);
     assert!(client.driver.report().faults.is_empty());
 }
 
@@ -188,8 +188,8 @@ fn a_kernel_without_end_ends_with_its_queue() {
 fn an_inactivated_queue_has_no_waves() {
     let client = client();
     let kernel = kernel(&client, &[FOREVER]);
-    let mut queue = client.aql_queue(0);
-    queue.submit(&packet(&kernel, 0));
+    let mut queue = client.aql_queue(0).unwrap();
+    queue.submit(&packet(&kernel, 0)).unwrap();
     until_begun(&client);
     // As `hsa_queue_inactivate` does.
     let mut args = abi::UpdateQueue {
@@ -197,17 +197,17 @@ fn an_inactivated_queue_has_no_waves() {
         queue_priority: 7,
         ..Default::default()
     };
-    client.kfd(0x07, &mut args).unwrap();
-    assert_eq!(queue.read_index(), 0);
-    client.destroy(&queue);
+    client.raw(0x07, &mut args).unwrap();
+    assert_eq!(queue.read_index().unwrap(), 0);
+    client.destroy(&queue).unwrap();
 }
 
 #[test]
 fn closing_the_device_ends_what_runs() {
     let client = client();
     let kernel = kernel(&client, &[FOREVER]);
-    let mut queue = client.aql_queue(0);
-    queue.submit(&packet(&kernel, 0));
+    let mut queue = client.aql_queue(0).unwrap();
+    queue.submit(&packet(&kernel, 0)).unwrap();
     until_begun(&client);
     use std::os::fd::AsRawFd;
     client.driver.closed(client.kfd.as_raw_fd());
@@ -217,84 +217,90 @@ fn closing_the_device_ends_what_runs() {
 #[test]
 fn an_illegal_instruction_goes_to_the_inactive_signal() {
     let client = client();
-    let (page, event) = client.first_event();
-    let hardware = client.event(event_type::HW_EXCEPTION);
+    let (page, event) = client.first_event().unwrap();
+    let hardware = client.event(event_type::HW_EXCEPTION).unwrap();
     let kernel = kernel(&client, &[ILLEGAL, END]);
-    let signals = client.allocate(0, 0, 4096, alloc_flags::GTT);
-    let mut queue = client.aql_queue(0);
-    let inactive = signal(&signals, 0, &page, event);
-    signals.word(8).store(0, Ordering::Release);
-    queue.state.write(192, &inactive.to_le_bytes());
-    queue.submit(&packet(&kernel, 0));
-    assert!(client.wait(event, 60_000).is_some());
-    assert_eq!(signals.word(8).load(Ordering::Acquire), 0x4000_0000);
-    assert!(client.wait(hardware, 0).is_none());
+    let signals = client.allocate(0, 0, 4096, alloc_flags::GTT).unwrap();
+    let mut queue = client.aql_queue(0).unwrap();
+    let inactive = signal(&signals, 0, &page, event).unwrap();
+    signals.word(8).unwrap().store(0, Ordering::Release);
+    queue.state.write(192, &inactive.to_le_bytes()).unwrap();
+    queue.submit(&packet(&kernel, 0)).unwrap();
+    assert!(client.wait(event, 60_000).unwrap().is_some());
+    assert_eq!(
+        signals.word(8).unwrap().load(Ordering::Acquire),
+        0x4000_0000
+    );
+    assert!(client.wait(hardware, 0).unwrap().is_none());
     let faults = client.driver.report().faults;
     assert!(faults[0].text.contains("gfx942"), "{}", faults[0].text);
     // The queue is dead, not the others.
-    let mut other = client.aql_queue(0);
+    let mut other = client.aql_queue(0).unwrap();
     finish(&client, &mut other, &page, event, &signals);
 }
 
 #[test]
 fn a_queue_without_that_signal_raises_a_hardware_exception() {
     let client = client();
-    let hardware = client.event(event_type::HW_EXCEPTION);
+    let hardware = client.event(event_type::HW_EXCEPTION).unwrap();
     let kernel = kernel(&client, &[ILLEGAL, END]);
-    let mut queue = client.aql_queue(0);
-    queue.submit(&packet(&kernel, 0));
-    let data = client.wait(hardware, 60_000).expect("a fault");
+    let mut queue = client.aql_queue(0).unwrap();
+    queue.submit(&packet(&kernel, 0)).unwrap();
+    let data = client.wait(hardware, 60_000).unwrap().expect("a fault");
     assert_eq!(data.payload[3], client.gpus[0].id);
 }
 
 /// Runs an empty kernel to its end.
 fn finish(client: &Client, queue: &mut Queue, page: &Buffer, event: u32, signals: &Buffer) {
     let kernel = kernel(client, &[END]);
-    let completion = signal(signals, 256, page, event);
-    queue.submit(&packet(&kernel, completion));
-    assert!(client.wait(event, 60_000).is_some());
-    assert_eq!(signals.word(264).load(Ordering::Acquire), 0);
+    let completion = signal(signals, 256, page, event).unwrap();
+    queue.submit(&packet(&kernel, completion)).unwrap();
+    assert!(client.wait(event, 60_000).unwrap().is_some());
+    assert_eq!(signals.word(264).unwrap().load(Ordering::Acquire), 0);
 }
 
 #[test]
 fn one_queue_goes_on_while_another_is_busy() {
     let client = client();
-    let (page, event) = client.first_event();
+    let (page, event) = client.first_event().unwrap();
     let forever = kernel(&client, &[FOREVER]);
-    let signals = client.allocate(0, 0, 4096, alloc_flags::GTT);
-    let (mut busy, mut free) = (client.aql_queue(0), client.aql_queue(0));
+    let signals = client.allocate(0, 0, 4096, alloc_flags::GTT).unwrap();
+    let (mut busy, mut free) = (client.aql_queue(0).unwrap(), client.aql_queue(0).unwrap());
     busy.submit(&packet(&forever, 0));
     until_begun(&client);
     finish(&client, &mut free, &page, event, &signals);
-    assert_eq!((busy.read_index(), free.read_index()), (0, 1));
-    client.destroy(&busy);
+    assert_eq!(
+        (busy.read_index().unwrap(), free.read_index().unwrap()),
+        (0, 1)
+    );
+    client.destroy(&busy).unwrap();
 }
 
 #[test]
 fn a_packet_is_found_although_a_lower_doorbell_came_last() {
     let client = client();
-    let (page, event) = client.first_event();
+    let (page, event) = client.first_event().unwrap();
     let kernel = kernel(&client, &[END]);
-    let signals = client.allocate(0, 0, 4096, alloc_flags::GTT);
-    let queue = client.aql_queue(0);
-    let completion = signal(&signals, 128, &page, event);
+    let signals = client.allocate(0, 0, 4096, alloc_flags::GTT).unwrap();
+    let queue = client.aql_queue(0).unwrap();
+    let completion = signal(&signals, 128, &page, event).unwrap();
     // Two producers: both packets are there, only the lower doorbell is seen.
-    queue.state.word(56).store(2, Ordering::Release);
-    queue.ring.write(64, &packet(&kernel, completion));
-    queue.ring.write(0, &packet(&kernel, 0));
-    queue.ring(0);
-    assert!(client.wait(event, 60_000).is_some());
-    assert_eq!(queue.read_index(), 2);
+    queue.state.word(56).unwrap().store(2, Ordering::Release);
+    queue.ring.write(64, &packet(&kernel, completion)).unwrap();
+    queue.ring.write(0, &packet(&kernel, 0)).unwrap();
+    queue.ring_doorbell(0).unwrap();
+    assert!(client.wait(event, 60_000).unwrap().is_some());
+    assert_eq!(queue.read_index().unwrap(), 2);
 }
 
 #[test]
 fn a_report_is_json_and_a_few_lines() {
     let client = client();
-    let (page, event) = client.first_event();
-    let signals = client.allocate(0, 0, 4096, alloc_flags::GTT);
-    let mut queue = client.aql_queue(0);
+    let (page, event) = client.first_event().unwrap();
+    let signals = client.allocate(0, 0, 4096, alloc_flags::GTT).unwrap();
+    let mut queue = client.aql_queue(0).unwrap();
     finish(&client, &mut queue, &page, event, &signals);
-    client.destroy(&queue);
+    client.destroy(&queue).unwrap();
     let report = client.driver.report();
     assert_eq!(report.dispatches[0].grid, [64, 1, 1]);
     assert_eq!(report.dispatches[0].waves, 1);

@@ -191,11 +191,13 @@ fn main() {
                     }
                 }
                 count += 1;
-                // SAFETY: the registers are as many as the instruction needs, C is D.
+                // SAFETY: the host supports the back end, the registers are as many as the instruction needs, C is D.
                 unsafe {
-                    black_box(&prepared)
-                        .execute_at(backend, black_box(&operands), black_box(&d_rows))
-                        .expect("the back end is supported");
+                    black_box(&prepared).execute_at(
+                        backend,
+                        black_box(&operands),
+                        black_box(&d_rows),
+                    );
                 }
             }));
         }

@@ -4,13 +4,14 @@ use std::io::Write;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+use rocjitsu_config::Machine;
 use rocjitsu_isa::Target;
 
-use super::report::{Report, execute};
 use super::{Status, gpu};
 use crate::launch::Launch;
 use crate::launch::description::Description;
 use crate::launch::from_description::Selection;
+use crate::launch::through_driver;
 use crate::output::{BAD, GOOD, Output, count, styled};
 
 /// Arguments of `demo`.
@@ -62,7 +63,7 @@ pub fn launch(target: Target) -> Result<Launch> {
     Launch::from_parts(&description, Selection::of(target), &read)
 }
 
-/// Runs the kernel, draws the picture, compares with the expected result.
+/// Runs the kernel through the simulated driver, draws the picture, compares with the expected result.
 ///
 /// # Errors
 ///
@@ -74,25 +75,32 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Status> {
     };
     let launch = launch(target)?;
     let host = args.gpu.resolve(launch.code.target())?;
-    let Report {
-        runs,
-        contents,
-        buffers,
-        ..
-    } = execute(&launch, &host, 1, true)?;
-    let Some(steps) = contents.first() else {
+    let mut machine = Machine::new(vec![host.gpu.clone()]);
+    machine.options.threads = u32::try_from(host.threads).ok();
+    machine.options.lanes = Some(host.backend.name().to_owned());
+    let done = through_driver::run(&launch, machine)?;
+    let Some(steps) = done.contents.first() else {
         bail!("the kernel of the demo has no output")
     };
     draw(steps, out)?;
-    let run = runs.first().cloned().unwrap_or_default();
-    let good = buffers.iter().all(|buffer| buffer.verdict.good());
+    let dispatch = done.report.dispatches.first();
+    let (instructions, seconds) = dispatch.map_or((0, 0.0), |d| (d.instructions, d.seconds));
+    let good = launch
+        .judge(&done.contents)
+        .iter()
+        .all(|buffer| buffer.verdict.good());
+    writeln!(
+        out,
+        "Through /dev/kfd: {} ioctls, an AQL queue, a doorbell, an event.",
+        done.ioctls
+    )?;
     writeln!(
         out,
         "{} on a simulated {}: {} wave instructions in {:.2} ms. {}",
         launch.kernel.name,
         host.gpu.product,
-        count(run.wave_instructions as f64),
-        run.seconds * 1e3,
+        count(instructions as f64),
+        seconds * 1e3,
         if good {
             styled(GOOD, "Every bit as expected.")
         } else {

@@ -25,6 +25,8 @@ pub struct Host {
     pub compiler: jit::Options,
     /// Allocate all declared registers of a wave at once.
     pub eager_registers: bool,
+    /// Matrix products are plain chains of FMAs.
+    pub fast_matrix: bool,
 }
 
 /// `--gpu`, `--config`, `--threads`, `--lanes`.
@@ -46,6 +48,9 @@ pub struct GpuArgs {
     /// Allocate all registers that the kernel declares, not only those it touches (to compare)
     #[arg(long, hide = true)]
     eager_registers: bool,
+    /// Sum matrix products as plain f32 FMA chains: faster, but not bit for bit what the GPU computes
+    #[arg(long)]
+    fast_matrix: bool,
 }
 
 fn back_end(name: &str) -> Result<Backend, String> {
@@ -164,6 +169,7 @@ impl GpuArgs {
             backend,
             compiler: engine::compiler().map_err(|error| UsageError(error.to_string()))?,
             eager_registers: self.eager_registers,
+            fast_matrix: self.fast_matrix,
         })
     }
 }

@@ -24,6 +24,8 @@ pub struct Report<'a> {
     pub launch: &'a Launch,
     /// The GPU it ran on.
     pub gpu: &'a Gpu,
+    /// Matrix products were plain chains of FMAs: results are not the GPU's bits.
+    pub fast_matrix: bool,
     /// Statistics of every run.
     pub runs: Vec<Statistics>,
     /// Contents of the buffers after the last run.
@@ -50,7 +52,8 @@ pub fn execute<'a>(
         host.backend,
         host.compiler,
         &memory,
-    )?;
+    )?
+    .with_fast_matrix(host.fast_matrix);
     let placed = launch.place(&memory)?;
     let groups = launch
         .grid
@@ -78,6 +81,7 @@ pub fn execute<'a>(
     Ok(Report {
         launch,
         gpu: &host.gpu,
+        fast_matrix: host.fast_matrix,
         runs,
         contents,
         buffers,
@@ -132,6 +136,7 @@ impl Report<'_> {
             "block": self.launch.block,
             "ok": !check || self.good(),
             "buffers": buffers,
+            "fast_matrix": self.fast_matrix,
             "waves": run.waves,
             "wave_instructions": run.wave_instructions,
             "expected_wave_instructions": self.launch.expected_instructions,
@@ -198,6 +203,10 @@ impl Report<'_> {
             "  {} lanes, at most {pages} of registers, {resident} resident",
             run.lane_back_end
         )?;
+        if self.fast_matrix {
+            let note = "matrix products as plain FMA chains: not bit for bit what the GPU computes";
+            writeln!(out, "  {}", styled(BAD, note))?;
+        }
         if check {
             for buffer in &self.buffers {
                 let word = if buffer.verdict.good() {

@@ -11,6 +11,7 @@ pub mod kernarg;
 pub mod npy;
 pub mod outcome;
 pub mod place;
+pub mod through_driver;
 
 use compare::Tolerance;
 use description::Direction;

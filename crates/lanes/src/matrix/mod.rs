@@ -195,38 +195,34 @@ impl Prepared {
             scale_a: scale(operands.scale_a, &rows_a[..]),
             scale_b: scale(operands.scale_b, &rows_b[..]),
         };
+        self.supported(backend)?;
         // SAFETY: `check` found as many registers and lanes as the instruction needs; slices
         // cannot overlap D, and C in place is D.
-        unsafe { self.execute_at(backend, &operands, &d) }
+        unsafe { self.execute_at(backend, &operands, &d) };
+        Ok(())
     }
 
     /// As [`Prepared::execute`], with all registers by address.
     ///
     /// # Safety
+    /// The host must support the back end.
     /// Every operand must have as many registers as [`Prepared::registers`] says, each with the
     /// lanes of a wave. A, B, the index and the scale factors may overlap D. The registers of C
     /// must be those of D, one by one, or have no lane in common with them.
-    pub unsafe fn execute_at(
-        &self,
-        backend: Backend,
-        operands: &Pointers<'_>,
-        d: &[*mut u32],
-    ) -> Result<(), MatrixError> {
-        self.supported(backend)?;
+    pub unsafe fn execute_at(&self, backend: Backend, operands: &Pointers<'_>, d: &[*mut u32]) {
         if self.op.kind == Kind::LoadScale {
-            return Ok(());
+            return;
         }
         #[cfg(target_arch = "x86_64")]
         if backend != Backend::Scalar
             && let Some(recipe) = &self.vector
-            // SAFETY: by the contract of this function; the back end is supported.
+            // SAFETY: by the contract of this function.
             && unsafe { recipe.execute(&self.op, &self.registers, backend, operands, d) }
         {
-            return Ok(());
+            return;
         }
         // SAFETY: by the contract of this function.
         unsafe { scalar::execute(&self.op, operands, d) };
-        Ok(())
     }
 
     fn supported(&self, backend: Backend) -> Result<(), MatrixError> {

@@ -179,6 +179,9 @@ pub struct Modifiers {
     pub clamp: bool,
     /// MODE.FP16_OVFL.
     pub fp16_ovfl: bool,
+    /// Sums of floats are plain chains of f32 FMAs whatever the hardware does (block scaled ones
+    /// excepted): not the hardware's bits, but the host's speed.
+    pub fast: bool,
     /// MODE.denorm flushes f32 inputs: A and B of f32 MFMA lose their subnormals.
     pub flush_f32: bool,
     /// Which scale factors of the scale register apply to A: byte 0 to 3 (CDNA4, from

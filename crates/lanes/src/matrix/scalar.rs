@@ -25,7 +25,7 @@ pub(super) fn algorithm(op: &MatrixOp) -> Algorithm {
             block: if op.scale_block == 16 { 16 } else { 32 },
         };
     }
-    if matches!(op.a, Element::F32 | Element::F64) {
+    if op.mods.fast || matches!(op.a, Element::F32 | Element::F64) {
         return Algorithm::Chain;
     }
     match op.family {

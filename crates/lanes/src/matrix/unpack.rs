@@ -9,6 +9,7 @@ use super::{COperand, Operands, ScaleOperand};
 ///
 /// # Safety
 /// The registers must have the lanes that the layout of their instruction names.
+#[inline]
 unsafe fn item(rows: &[*const u32], slot: Slot, width: usize) -> u64 {
     let bit = slot.item * width;
     let word = |reg: usize| {
@@ -221,6 +222,7 @@ pub(super) unsafe fn store(
 ///
 /// # Safety
 /// As for `item`.
+#[inline]
 pub(super) unsafe fn scale_byte(
     op: &MatrixOp,
     scale: ScaleOperand<'_, *const u32>,

@@ -197,6 +197,25 @@ fn overflow_mode_clamps_results() {
 }
 
 #[test]
+fn fast_products_are_fma_chains() {
+    // Two products, 1 and 2^-26, and C = -1. Fused, the second one is below the grid of the first;
+    // a chain keeps it.
+    let mut op = op("v_mfma_f32_32x32x8_f16", Family::Cdna3);
+    let pair = F16_ONE | 0x0800 << 16;
+    let a = [
+        std::array::from_fn(|lane| if lane < 32 { pair } else { 0 }),
+        [0; 64],
+    ];
+    let a = rows(&a);
+    let minus_one = COperand::Constant(u64::from((-1f32).to_bits()));
+    let operands = Operands::dense(&a, &a, minus_one);
+    assert_eq!(f32_at(&run(&op, &operands, &[[0; 64]; 16]), 0, 0), 0.0);
+    op.mods.fast = true;
+    let d = run(&op, &operands, &[[0; 64]; 16]);
+    assert_eq!(f32_at(&d, 0, 0), 2f32.powi(-26));
+}
+
+#[test]
 fn rdna3_writes_one_half_of_a_register() {
     let mut op = op("v_wmma_f16_16x16x16_f16", Family::Rdna3);
     let ones = [[TWO_ONES; 64]; 8];

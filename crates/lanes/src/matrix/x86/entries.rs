@@ -1,8 +1,11 @@
 //! The kernels compiled for each back end, with the instruction sets it needs.
 //! The contracts of the functions are those of the kernels of the same names.
 
-use super::super::op::Element;
-use super::kernels::{chain, check, dot2, double, fused, integer, results, scaled, tree, unpack};
+use super::super::op::{Element, MatrixOp};
+use super::kernels::chain::start;
+use super::kernels::{
+    chain, check, dot2, double, fused, integer, results, scaled, select, tree, unpack,
+};
 use super::plan::{Plan, Unpack};
 use super::range::{Exact, Fused, Range};
 use super::scratch::{Panel, STRIDE, Scratch};
@@ -55,12 +58,6 @@ macro_rules! entries {
             }
 
             #[target_feature(enable = $features)]
-            pub unsafe fn is_exact(exact: &Exact, rows: &[*const f32], lanes: usize) -> bool {
-                // SAFETY: the caller keeps the contract of the kernel.
-                unsafe { check::is_exact::<V>(exact, rows, lanes) }
-            }
-
-            #[target_feature(enable = $features)]
             pub unsafe fn widen(how: Halves, c: &[*const u32], sums: &mut [[u32; 64]]) {
                 // SAFETY: the caller keeps the contract of the kernel.
                 unsafe { results::widen::<V>(how, c, sums) }
@@ -75,13 +72,29 @@ macro_rules! entries {
             #[target_feature(enable = $features)]
             pub unsafe fn chain(scratch: &Scratch, k: usize, plan: &Plan, tile: &Tile) {
                 // SAFETY: the caller keeps the contract of the kernel.
-                unsafe { chain::chain::<V, $rows, false>(scratch, k, plan, tile) }
+                unsafe { chain::chain::<V, $rows, { start::PLAIN }, false>(scratch, k, plan, tile) }
             }
 
             #[target_feature(enable = $features)]
-            pub unsafe fn chain_cleared(scratch: &Scratch, k: usize, plan: &Plan, tile: &Tile) {
+            pub unsafe fn chain_sparse(scratch: &Scratch, k: usize, plan: &Plan, tile: &Tile) {
                 // SAFETY: the caller keeps the contract of the kernel.
-                unsafe { chain::chain::<V, $rows, true>(scratch, k, plan, tile) }
+                unsafe { chain::chain::<V, $rows, { start::PLAIN }, true>(scratch, k, plan, tile) }
+            }
+
+            #[target_feature(enable = $features)]
+            pub unsafe fn chain_wrapping(scratch: &Scratch, k: usize, plan: &Plan, tile: &Tile) {
+                // SAFETY: the caller keeps the contract of the kernel.
+                unsafe {
+                    chain::chain::<V, $rows, { start::WRAPPING }, true>(scratch, k, plan, tile)
+                }
+            }
+
+            #[target_feature(enable = $features)]
+            pub unsafe fn chain_saturating(scratch: &Scratch, k: usize, plan: &Plan, tile: &Tile) {
+                // SAFETY: the caller keeps the contract of the kernel.
+                unsafe {
+                    chain::chain::<V, $rows, { start::SATURATING }, true>(scratch, k, plan, tile)
+                }
             }
 
             #[target_feature(enable = $features)]
@@ -99,7 +112,30 @@ macro_rules! entries {
             #[target_feature(enable = $features)]
             pub unsafe fn integer(scratch: &Scratch, k: usize, plan: &Plan, tile: &Tile) {
                 // SAFETY: the caller keeps the contract of the kernel.
-                unsafe { integer::integer::<V, $rows>(scratch, k, plan, tile) }
+                unsafe { integer::integer::<V, $rows, false>(scratch, k, plan, tile) }
+            }
+
+            #[target_feature(enable = $features)]
+            pub unsafe fn integer_saturating(
+                scratch: &Scratch,
+                k: usize,
+                plan: &Plan,
+                tile: &Tile,
+            ) {
+                // SAFETY: the caller keeps the contract of the kernel.
+                unsafe { integer::integer::<V, $rows, true>(scratch, k, plan, tile) }
+            }
+
+            #[target_feature(enable = $features)]
+            pub unsafe fn select(op: &MatrixOp, index: &[*const u32], scratch: &mut Scratch) {
+                // SAFETY: the caller keeps the contract of the kernel.
+                unsafe { select::select(op, index, scratch) }
+            }
+
+            #[target_feature(enable = $features)]
+            pub unsafe fn has_larger(rows: &[*const f32], lanes: usize, least: u32) -> bool {
+                // SAFETY: the caller keeps the contract of the kernel.
+                unsafe { check::has_larger::<V>(rows, lanes, least) }
             }
 
             #[target_feature(enable = $features)]
@@ -109,28 +145,35 @@ macro_rules! entries {
             }
 
             #[target_feature(enable = $features)]
-            pub unsafe fn exponents(
-                panel: &[[f32; STRIDE]],
-                out: &mut Panel<i8>,
-                lanes: usize,
-                min: i32,
-                base: i32,
-            ) {
-                // SAFETY: the caller keeps the contract of the kernel.
-                unsafe { fused::exponents::<V>(panel, out, lanes, min, base) }
-            }
-
-            #[target_feature(enable = $features)]
             pub unsafe fn fused(
-                scratch: &Scratch,
+                scratch: &mut Scratch,
                 k: usize,
                 plan: &Plan,
                 tile: &Tile,
                 shape: &Fused,
+                exact: Option<&Exact>,
                 groups: (usize, bool),
             ) {
                 // SAFETY: the caller keeps the contract of the kernel.
-                unsafe { fused::fused::<V>(scratch, k, plan, tile, shape, groups) }
+                unsafe {
+                    fused::fused::<V, $rows, false>(scratch, k, plan, tile, shape, exact, groups)
+                }
+            }
+
+            #[target_feature(enable = $features)]
+            pub unsafe fn fused_sparse(
+                scratch: &mut Scratch,
+                k: usize,
+                plan: &Plan,
+                tile: &Tile,
+                shape: &Fused,
+                exact: Option<&Exact>,
+                groups: (usize, bool),
+            ) {
+                // SAFETY: the caller keeps the contract of the kernel.
+                unsafe {
+                    fused::fused::<V, $rows, true>(scratch, k, plan, tile, shape, exact, groups)
+                }
             }
 
             #[target_feature(enable = $features)]

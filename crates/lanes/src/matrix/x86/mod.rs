@@ -41,7 +41,7 @@ macro_rules! on {
 
 /// Accumulators beside the registers.
 #[repr(align(64))]
-struct Wide([[u32; 64]; 16]);
+struct Wide([[u32; 64]; MAX_REGISTERS]);
 
 /// The vector form of an instruction.
 #[derive(Clone, Debug)]
@@ -54,16 +54,16 @@ pub(super) struct Recipe {
     permutes: bool,
     /// Bits of C to clear and to flip: NEG_HI[2] and NEG[2] of WMMA.
     signs: Option<(u32, u32)>,
+    /// MODE.FP16_OVFL clamps sums whose magnitude, as bits of f32, is this at least, or so near
+    /// to it that rounding may tell.
+    limit: Option<u32>,
+    /// Integer sums saturate.
+    saturates: bool,
 }
 
 impl Recipe {
     /// `None` if the instruction is left to the scalar reference.
     pub fn new(op: &MatrixOp) -> Option<Recipe> {
-        // Clamps act on single results and are rare. Sparse instructions multiply each row of A
-        // with rows of B of its own.
-        if op.kind == Kind::Sparse || op.mods.fp16_ovfl || op.mods.clamp {
-            return None;
-        }
         let algorithm = algorithm(op);
         let bit = |field: u8| u32::from(field >> 2 & 1);
         let signs = (!op.family.is_mfma() && !op.c.is_integer())
@@ -84,8 +84,21 @@ impl Recipe {
             permutes: op.family.is_mfma()
                 && !op.f8f6f4
                 && op.a != Element::F64
+                && op.kind != Kind::Sparse
                 && (op.mods.cbsz != 0 || op.mods.blgp != 0),
             signs,
+            limit: match op.d {
+                _ if !op.mods.fp16_ovfl => None,
+                Element::F16 => Some(65504f32.to_bits()),
+                Element::Bf16 => Some(0x7f7f_0000),
+                Element::F32 if matches!(op.family, Family::Cdna3 | Family::Cdna4) => {
+                    Some(f32::INFINITY.to_bits())
+                }
+                _ => None,
+            },
+            saturates: op.mods.clamp
+                || op.mods.fp16_ovfl
+                    && matches!(op.family, Family::Cdna3 | Family::Cdna4 | Family::Gfx1250),
         })
     }
 
@@ -169,7 +182,7 @@ impl Recipe {
             return true;
         }
         SCRATCH.with_borrow_mut(|scratch| {
-            if op.d.bits() == 32 && self.signs.is_none() {
+            if op.d.bits() == 32 && self.signs.is_none() && self.limit.is_none() {
                 // SAFETY: by the contract of this function.
                 return unsafe {
                     self.unpack(op, backend, a, b, scratch);
@@ -181,7 +194,8 @@ impl Recipe {
         })
     }
 
-    /// Accumulates beside the registers, in f32: results of 16 bits, or C with other signs.
+    /// Accumulates beside the registers, in f32: results of 16 bits, C with other signs, or sums
+    /// that MODE.FP16_OVFL may clamp.
     ///
     /// # Safety
     /// As for `execute`.
@@ -198,7 +212,7 @@ impl Recipe {
         tile: &mut Tile,
         d: &[*mut u32],
     ) -> bool {
-        let mut wide = Wide([[0; 64]; 16]);
+        let mut wide = Wide([[0; 64]; MAX_REGISTERS]);
         let sums = &mut wide.0[..op.m * op.n * op.blocks / op.wave];
         let half = (op.family == Family::Rdna3).then_some(op.mods.op_sel >> 2 & 1);
         let halves = |element| Halves {
@@ -211,7 +225,7 @@ impl Recipe {
                 COperand::Constant(bits) => [(bits as u32 & 0xffff) * 0x1_0001; 64],
                 _ => [0; 64],
             };
-            let constant = [value.as_ptr(); 16];
+            let constant = [value.as_ptr(); MAX_REGISTERS];
             let c = rows.unwrap_or(&constant);
             // SAFETY: by the contract of this function.
             unsafe { on!(backend, widen(halves(op.c), c, sums)) };
@@ -230,7 +244,8 @@ impl Recipe {
         for (row, c) in sums.iter_mut().zip(&mut tile.c) {
             *c = row.as_mut_ptr().cast_const().cast();
         }
-        if op.d.bits() == 16 {
+        let in_place = op.d.bits() == 32 && self.limit.is_none();
+        if !in_place {
             for (d, c) in tile.d.iter_mut().zip(&tile.c) {
                 *d = c.cast_mut();
             }
@@ -241,8 +256,18 @@ impl Recipe {
             if !self.compute(op, backend, a, b, operands, scratch, tile, registers) {
                 return false;
             }
+            // Which of the sums are clamped depends on their operands: the reference knows.
+            if let Some(limit) = self.limit
+                && on!(backend, has_larger(&tile.c[..registers], op.wave, limit))
+            {
+                return false;
+            }
             if op.d.bits() == 16 {
                 on!(backend, narrow(halves(op.d), &wide.0[..registers], d));
+            } else if !in_place {
+                for (row, to) in wide.0.iter().zip(d) {
+                    to.copy_from_nonoverlapping(row.as_ptr(), op.wave);
+                }
             }
         }
         true
@@ -262,7 +287,7 @@ impl Recipe {
     ) {
         // SAFETY: by the contract of this function.
         unsafe {
-            if self.algorithm == Algorithm::Integer {
+            if self.algorithm == Algorithm::Integer && op.kind != Kind::Sparse {
                 on!(backend, unpack_pairs(&self.a, a, &mut scratch.a));
                 on!(backend, unpack_pairs(&self.b, b, &mut scratch.b));
                 return;
@@ -302,7 +327,8 @@ impl Recipe {
     ) -> bool {
         let plan = &self.plan;
         let c = &tile.c[..registers];
-        let (k, wave) = (op.k, op.wave);
+        let (k, wave) = (op.stored_k(), op.wave);
+        let sparse = op.kind == Kind::Sparse;
         // SAFETY: by the contract of this function; the plan fits the registers.
         unsafe {
             // What A and B span: from the panels, if the elements are 32 bits wide.
@@ -318,12 +344,21 @@ impl Recipe {
                 };
                 (
                     of(op.a, a, &scratch.a[..k], self.a.lanes.max(op.m)),
-                    of(op.b, b, &scratch.b[..k], self.b.lanes),
+                    of(op.b, b, &scratch.b[..op.k], self.b.lanes),
                 )
             };
+            if sparse {
+                on!(backend, select(op, operands.index, scratch));
+            }
             match self.algorithm {
+                Algorithm::Chain if sparse => on!(backend, chain_sparse(scratch, k, plan, tile)),
                 Algorithm::Chain => on!(backend, chain(scratch, k, plan, tile)),
-                Algorithm::Integer => on!(backend, integer(scratch, k / 2, plan, tile)),
+                Algorithm::Integer => match (sparse, self.saturates) {
+                    (false, false) => on!(backend, integer(scratch, k / 2, plan, tile)),
+                    (false, true) => on!(backend, integer_saturating(scratch, k / 2, plan, tile)),
+                    (true, false) => on!(backend, chain_wrapping(scratch, k, plan, tile)),
+                    (true, true) => on!(backend, chain_saturating(scratch, k, plan, tile)),
+                },
                 Algorithm::Tree { group, flush } => {
                     let exact = op.a == Element::F16
                         || flush && {
@@ -335,30 +370,21 @@ impl Recipe {
                 }
                 Algorithm::Fused { group, parity } => {
                     let (a, b) = ranges(scratch);
-                    if let Some(exact) = Exact::new(a, b, k)
-                        && on!(backend, is_exact(&exact, c, wave))
-                    {
-                        on!(backend, chain_cleared(scratch, k, plan, tile));
-                        return true;
-                    }
-                    let Some(fused) = Fused::new(op, a, b) else {
-                        return false;
-                    };
-                    if fused.least > 0.0 && on!(backend, has_smaller(c, wave, fused.least)) {
-                        return false;
-                    }
-                    let Scratch { a, b, ea, eb } = &mut *scratch;
-                    let (bases, mins) = (fused.bases, fused.mins);
-                    on!(
-                        backend,
-                        exponents(&a[..k], ea, self.a.lanes, mins.0, bases.0)
-                    );
-                    on!(
-                        backend,
-                        exponents(&b[..k], eb, self.b.lanes, mins.1, bases.1)
-                    );
+                    let exact = Exact::new(a, b, k);
+                    let exact = exact.as_ref();
+                    let shape = Fused::new(op, a, b, (self.a.lanes, self.b.lanes, op.k));
                     let groups = (group.min(k), parity);
-                    on!(backend, fused(scratch, k, plan, tile, &fused, groups));
+                    if sparse {
+                        on!(
+                            backend,
+                            fused_sparse(scratch, k, plan, tile, &shape, exact, groups)
+                        );
+                    } else {
+                        on!(
+                            backend,
+                            fused(scratch, k, plan, tile, &shape, exact, groups)
+                        );
+                    }
                 }
                 Algorithm::Dot2 => {
                     let (a, b) = ranges(scratch);

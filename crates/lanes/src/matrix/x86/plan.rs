@@ -2,7 +2,7 @@
 //! lie in the registers.
 
 use super::super::layout::{self, KSplit};
-use super::super::op::{Element, Family, MatrixOp};
+use super::super::op::{Element, Family, Kind, MatrixOp};
 use super::super::unpack::flush_limit;
 
 /// One pass of a kernel: 16 rows of D (4 for 4x4 shapes) and 16 lanes.
@@ -220,8 +220,8 @@ impl Unpack {
         } else {
             bit(op.mods.neg) << 15 | bit(op.mods.neg_hi) << 31
         };
-        // Integers are unpacked in pairs.
-        let chunk = if element.is_integer() {
+        // Integers of dense instructions are unpacked in pairs.
+        let chunk = if element.is_integer() && op.kind != Kind::Sparse {
             split.chunk / 2
         } else {
             split.chunk

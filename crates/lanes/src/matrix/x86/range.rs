@@ -177,13 +177,18 @@ pub(super) struct Fused {
     pub floor: i8,
     /// Smallest normal exponents of A and B.
     pub mins: (i32, i32),
-    /// Accumulators below this, zero excepted, are not for the kernels.
+    /// Accumulators below this, zero excepted, are for the reference.
     pub least: f32,
+    /// Some of A or B are infinite or NaN: their rows and columns are for the reference.
+    pub specials: bool,
+    /// Everything is for the reference.
+    pub all: bool,
+    /// Columns of A's and B's panels, and rows of B's.
+    pub panels: (usize, usize, usize),
 }
 
 impl Fused {
-    /// Ranges within which the kernels are exact; `None` sends the instruction to the scalar
-    /// reference, as do infinities and NaN in A or B.
+    /// Ranges within which the kernels are exact; beyond them they ask the reference.
     ///
     /// With e the exponents of non-zero elements, L the least and H the largest sum of two:
     /// products and scaled products stay inside f32 if H <= 125 and L >= -90. All sums lie
@@ -192,33 +197,37 @@ impl Fused {
     /// -126 + max e. That is at most L - 8, the value used here. With either, an accumulator
     /// that comes from earlier groups (a multiple of 2^(L - 31)) loses nothing, and neither does
     /// a C of 2^(L - 8) or more: the result is the accumulator.
-    pub fn new(op: &MatrixOp, a: Range, b: Range) -> Option<Fused> {
-        if !a.is_finite() || !b.is_finite() {
-            return None;
-        }
-        let mins = (formats::min_exponent(op.a), formats::min_exponent(op.b));
+    pub fn new(op: &MatrixOp, a: Range, b: Range, panels: (usize, usize, usize)) -> Fused {
+        let specials = !a.is_finite() || !b.is_finite();
         let zeros = a.zeros || b.zeros;
         let least = |exponent| if zeros { 2f32.powi(exponent) } else { 0.0 };
+        let mut fused = Fused {
+            // Of f16 and 8-bit floats sums of exponents lie between -30 and 30 by format.
+            bases: (0, 0),
+            floor: -64,
+            mins: (formats::min_exponent(op.a), formats::min_exponent(op.b)),
+            least: least(-64),
+            specials,
+            all: false,
+            panels,
+        };
         if op.a.bits() == 8 || op.a == Element::F16 {
-            // Sums of exponents lie between -30 and 30 by format.
-            return Some(Fused {
-                bases: (0, 0),
-                floor: -64,
-                mins,
-                least: least(-64),
-            });
+            return fused;
         }
         let ((low_a, top_a), (low_b, top_b)) = (a.exponents(), b.exponents());
         let (low, top) = (low_a + low_b, top_a + top_b);
-        if top > 125 || low < -90 || top - low > 90 || zeros && top_a.max(top_b) - 126 > low - 8 {
-            return None;
+        if specials
+            || top > 125
+            || low < -90
+            || top - low > 90
+            || zeros && top_a.max(top_b) - 126 > low - 8
+        {
+            fused.all = true;
+            return fused;
         }
-        let floor = (low - 8 - top) as i8;
-        Some(Fused {
-            bases: (top_a, top_b),
-            floor,
-            mins,
-            least: least(low - 8),
-        })
+        fused.bases = (top_a, top_b);
+        fused.floor = (low - 8 - top) as i8;
+        fused.least = least(low - 8);
+        fused
     }
 }

@@ -19,6 +19,9 @@ pub(super) struct Scratch {
     pub ea: Panel<i8>,
     /// Exponents of B.
     pub eb: Panel<i8>,
+    /// Sparse instructions: for each stored k and row of A the row of B's panel that it
+    /// multiplies, as a number of words.
+    pub select: [[u32; STRIDE]; MAX_K / 2],
 }
 
 impl Scratch {
@@ -28,6 +31,7 @@ impl Scratch {
             b: [[0.0; STRIDE]; MAX_K],
             ea: [[0; STRIDE]; MAX_K],
             eb: [[0; STRIDE]; MAX_K],
+            select: [[0; STRIDE]; MAX_K / 2],
         })
     }
 }

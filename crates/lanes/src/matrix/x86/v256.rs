@@ -164,11 +164,6 @@ impl Vector for V256 {
     }
 
     #[inline(always)]
-    fn mask_bits(m: Self::M) -> u32 {
-        unsafe { _mm256_movemask_ps(_mm256_castsi256_ps(m)) as u32 }
-    }
-
-    #[inline(always)]
     fn quad(x: Self::F, i: usize) -> Self::F {
         unsafe {
             match i {
@@ -266,7 +261,6 @@ impl Vector for V256 {
     }
 
     #[inline(always)]
-
     fn exponents<const START: usize, const STEP: usize>(
         a: &[[i8; 64]],
         (row, next): (usize, usize),
@@ -496,5 +490,20 @@ impl Vector for V256 {
     #[inline(always)]
     fn canonical_d(x: Self::D, nan: f64) -> Self::D {
         unsafe { _mm256_blendv_pd(x, _mm256_set1_pd(nan), _mm256_cmp_pd::<_CMP_UNORD_Q>(x, x)) }
+    }
+
+    #[inline(always)]
+    fn add_saturating(a: Self::I, b: Self::I) -> Self::I {
+        unsafe {
+            let sum = _mm256_add_epi32(a, b);
+            // Same signs, and the sum has another one.
+            let over = _mm256_andnot_si256(_mm256_xor_si256(a, b), _mm256_xor_si256(a, sum));
+            let most = _mm256_xor_si256(_mm256_srai_epi32::<31>(a), _mm256_set1_epi32(i32::MAX));
+            _mm256_castps_si256(_mm256_blendv_ps(
+                _mm256_castsi256_ps(sum),
+                _mm256_castsi256_ps(most),
+                _mm256_castsi256_ps(over),
+            ))
+        }
     }
 }

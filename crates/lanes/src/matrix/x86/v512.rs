@@ -164,11 +164,6 @@ impl Vector for V512 {
     }
 
     #[inline(always)]
-    fn mask_bits(m: Self::M) -> u32 {
-        u32::from(m)
-    }
-
-    #[inline(always)]
     fn quad(x: Self::F, i: usize) -> Self::F {
         unsafe {
             match i {
@@ -250,7 +245,6 @@ impl Vector for V512 {
     }
 
     #[inline(always)]
-
     fn exponents<const START: usize, const STEP: usize>(
         a: &[[i8; 64]],
         (row, next): (usize, usize),
@@ -260,25 +254,12 @@ impl Vector for V512 {
         out: &mut [[u8; 16]; 16],
     ) {
         unsafe {
-            // Row r in quarter r.
-            let pick = _mm512_set_epi32(
-                0x0303_0303,
-                0x0303_0303,
-                0x0303_0303,
-                0x0303_0303,
-                0x0202_0202,
-                0x0202_0202,
-                0x0202_0202,
-                0x0202_0202,
-                0x0101_0101,
-                0x0101_0101,
-                0x0101_0101,
-                0x0101_0101,
-                0,
-                0,
-                0,
-                0,
-            );
+            // Row r in quarter r. Hidden from the compiler, which would take the shuffle of a
+            // broadcast apart, into more instructions.
+            let pick =
+                _mm512_cvtepu8_epi32(_mm_set_epi8(3, 3, 3, 3, 2, 2, 2, 2, 1, 1, 1, 1, 0, 0, 0, 0));
+            let pick =
+                std::hint::black_box(_mm512_mullo_epi32(pick, _mm512_set1_epi32(0x0101_0101)));
             let mut tops = [_mm512_set1_epi8(floor); 4];
             for k in (0..a.len() / STEP).map(|k| START + k * STEP) {
                 let (a, b) = (&a[k][row..row + 3 * next + 4], &b[k][column..column + 16]);
@@ -508,6 +489,17 @@ impl Vector for V512 {
                 _mm512_cmp_pd_mask::<_CMP_UNORD_Q>(x, x),
                 _mm512_set1_pd(nan),
             )
+        }
+    }
+
+    #[inline(always)]
+    fn add_saturating(a: Self::I, b: Self::I) -> Self::I {
+        unsafe {
+            let sum = _mm512_add_epi32(a, b);
+            // Same signs, and the sum has another one.
+            let over = _mm512_movepi32_mask(_mm512_ternarylogic_epi32::<0x42>(a, b, sum));
+            let most = _mm512_xor_si512(_mm512_srai_epi32::<31>(a), _mm512_set1_epi32(i32::MAX));
+            _mm512_mask_mov_epi32(sum, over, most)
         }
     }
 }

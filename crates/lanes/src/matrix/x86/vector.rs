@@ -82,9 +82,6 @@ pub(super) trait Vector: Copy {
     /// `a` where the mask is set, else `b`.
     fn select(m: Self::M, a: Self::I, b: Self::I) -> Self::I;
 
-    /// One bit per lane.
-    fn mask_bits(m: Self::M) -> u32;
-
     /// Element `i` of every four lanes, in all four.
     fn quad(x: Self::F, i: usize) -> Self::F;
 
@@ -210,4 +207,7 @@ pub(super) trait Vector: Copy {
 
     /// NaN becomes `nan`.
     fn canonical_d(x: Self::D, nan: f64) -> Self::D;
+
+    /// Clamped to the range of i32.
+    fn add_saturating(a: Self::I, b: Self::I) -> Self::I;
 }

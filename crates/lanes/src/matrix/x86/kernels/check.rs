@@ -1,9 +1,12 @@
 //! Checks of operands and accumulators that decide which kernel may take them.
 
 use super::super::super::op::Element;
+use super::super::plan::{Job, Layout};
 use super::super::range::{Exact, Range};
 use super::super::scratch::STRIDE;
+use super::super::tile::Tile;
 use super::super::vector::Vector;
+use super::unroll;
 
 /// What the floats of 16 or 8 bits in some registers span.
 ///
@@ -187,22 +190,39 @@ pub unsafe fn has_smaller<V: Vector>(rows: &[*const f32], lanes: usize, least: f
     least_lane::<V>(low) < least.to_bits() - 1
 }
 
-/// Whether all accumulators are multiples of the unit of [`Exact`] and not too large.
+/// Whether the magnitude of any f32, as bits, is `least` or more.
 ///
 /// # Safety
 /// The host must support the instructions of `V`; the registers must have `lanes` lanes.
 #[inline(always)]
-pub unsafe fn is_exact<V: Vector>(exact: &Exact, rows: &[*const f32], lanes: usize) -> bool {
-    let magic = V::splat(exact.magic);
-    let (mut upper, mut changed) = (V::splat_i(0), V::splat_i(0));
+pub unsafe fn has_larger<V: Vector>(rows: &[*const f32], lanes: usize, least: u32) -> bool {
+    let mut top = V::splat_i(0);
     for row in rows {
         for lane in (0..lanes / V::LANES).map(|i| i * V::LANES) {
             // SAFETY: registers have `lanes` lanes.
-            let x = unsafe { V::load(row.add(lane)) };
+            let x = V::bits(unsafe { V::load(row.add(lane)) });
+            top = V::max_i(top, V::and(x, V::splat_i(i32::MAX)));
+        }
+    }
+    V::any_greater(top, V::splat_i(least as i32 - 1))
+}
+
+/// Whether all accumulators of a job are multiples of the unit of [`Exact`] and not too large.
+///
+/// # Safety
+/// The host must support the instructions of `V`; the job and its layout must fit the tile.
+#[inline(always)]
+pub unsafe fn is_exact<V: Vector, L: Layout>(exact: &Exact, job: &Job, tile: &Tile) -> bool {
+    let magic = V::splat(exact.magic);
+    let (mut upper, mut changed) = (V::splat_i(0), V::splat_i(0));
+    for lane in (0..16 / V::LANES).map(|i| i * V::LANES) {
+        unroll!(L::COUNT, row => {
+            // SAFETY: by the contract of this function.
+            let x = unsafe { V::load(tile.c::<L>(job, row, lane)) };
             let sum = V::add(x, magic);
             upper = V::or_xor(upper, V::bits(sum), V::bits(magic));
             changed = V::or_xor(changed, V::bits(V::sub(sum, magic)), V::bits(x));
-        }
+        });
     }
     // The sign of a zero may change.
     V::any_bits(changed) & 0x7fff_ffff == 0 && V::any_bits(upper) & 0xff80_0000 == 0

@@ -1,18 +1,18 @@
 //! CDNA3's fused sums, see `matrix::fused`.
 
 use super::super::plan::{Job, Layout, Plan, by_layout};
-use super::super::range::Fused;
+use super::super::range::{Exact, Fused};
 use super::super::scratch::{MAX_K, Panel, STRIDE, Scratch};
 use super::super::tile::Tile;
 use super::super::vector::Vector;
-use super::{a_at, sources, unroll};
+use super::{a_at, chain, check, reference, select, sources, unroll};
 
 /// Exponents of a panel as bytes: floor(log2 |x|), at least `min`, less `base`; -128 for 0.
 ///
 /// # Safety
 /// The host must support the instructions of `V`.
 #[inline(always)]
-pub unsafe fn exponents<V: Vector>(
+unsafe fn exponents<V: Vector>(
     panel: &[[f32; STRIDE]],
     out: &mut Panel<i8>,
     lanes: usize,
@@ -40,31 +40,38 @@ pub unsafe fn exponents<V: Vector>(
 /// 16 columns. The products are exact in f32 and stay so when scaled to 2^(E - 24), so
 /// that the conversion to i32 is the truncation towards zero. See [`tail`] for the rest.
 ///
+/// Jobs whose sums are `exact` are plain chains.
+///
 /// # Safety
 /// The host must support the instructions of `V`; the plan must fit the tile.
 #[inline(always)]
-pub unsafe fn fused<V: Vector>(
-    scratch: &Scratch,
+pub unsafe fn fused<V: Vector, const ROWS: usize, const SPARSE: bool>(
+    scratch: &mut Scratch,
     k: usize,
     plan: &Plan,
     tile: &Tile,
     shape: &Fused,
+    exact: Option<&Exact>,
     (group, parity): (usize, bool),
 ) {
     // SAFETY: by the contract of this function.
     unsafe {
         match (group, parity) {
-            (4, false) => by_layout!(
+            (4, false) if !SPARSE => by_layout!(
                 plan,
                 [Tall, Square, Quad],
-                L => jobs::<V, L, 4, false>(scratch, k, plan, tile, shape)
+                L => jobs::<V, L, ROWS, 4, false, SPARSE>(scratch, k, plan, tile, shape, exact)
             ),
-            (8, false) => {
-                by_layout!(plan, [Tall, Square], L => jobs::<V, L, 8, false>(scratch, k, plan, tile, shape))
-            }
-            (16, true) => {
-                by_layout!(plan, [Tall, Square], L => jobs::<V, L, 16, true>(scratch, k, plan, tile, shape))
-            }
+            (8, false) => by_layout!(
+                plan,
+                [Tall, Square],
+                L => jobs::<V, L, ROWS, 8, false, SPARSE>(scratch, k, plan, tile, shape, exact)
+            ),
+            (16, true) => by_layout!(
+                plan,
+                [Tall, Square],
+                L => jobs::<V, L, ROWS, 16, true, SPARSE>(scratch, k, plan, tile, shape, exact)
+            ),
             _ => unreachable!("no instruction has groups of {group}"),
         }
     }
@@ -84,38 +91,86 @@ struct Group {
 /// # Safety
 /// As for `fused`.
 #[inline(always)]
-unsafe fn jobs<V: Vector, L: Layout, const GROUP: usize, const PARITY: bool>(
-    scratch: &Scratch,
+unsafe fn jobs<
+    V: Vector,
+    L: Layout,
+    const ROWS: usize,
+    const GROUP: usize,
+    const PARITY: bool,
+    const SPARSE: bool,
+>(
+    scratch: &mut Scratch,
     length: usize,
     plan: &Plan,
     tile: &Tile,
     shape: &Fused,
+    exact: Option<&Exact>,
 ) {
-    assert!(length <= MAX_K && length.is_multiple_of(GROUP));
-    let bias = (shape.bases.0 + shape.bases.1 + 127) as u8;
+    let most = if SPARSE { MAX_K / 2 } else { MAX_K };
+    assert!(length <= most && length.is_multiple_of(GROUP));
+    let limits = (shape.floor, (shape.bases.0 + shape.bases.1 + 127) as u8);
     let mut group = Group {
         sums: [[0; 16]; 16],
         tops: [[0; 16]; 16],
         bytes: [[[0; 16]; 16]; 2],
     };
+    let mut ready = false;
     let again = tile.again();
     for job in plan.jobs() {
+        // SAFETY: by the contract of this function.
+        unsafe {
+            if exact.is_some_and(|exact| check::is_exact::<V, L>(exact, job, tile)) {
+                chain::one::<V, L, ROWS, { chain::start::CLEARED }, SPARSE>(
+                    scratch, length, job, tile,
+                );
+                continue;
+            }
+            if !ready {
+                ready = true;
+                let Scratch { a, b, ea, eb, .. } = &mut *scratch;
+                let (lanes_a, lanes_b, rows_b) = shape.panels;
+                let ((base_a, base_b), (min_a, min_b)) = (shape.bases, shape.mins);
+                exponents::<V>(&a[..length], ea, lanes_a, min_a, base_a);
+                exponents::<V>(&b[..rows_b], eb, lanes_b, min_b, base_b);
+            }
+        }
         for first in (0..length / GROUP).map(|i| i * GROUP) {
             let [even, odd] = &mut group.bytes;
             let ea = &scratch.ea[first..first + GROUP];
             let eb = &scratch.eb[first..first + GROUP];
-            if L::QUAD {
-                V::quad_exponents(ea, eb, job.b, shape.floor, bias, even);
+            if SPARSE {
+                let rows = (first, GROUP);
+                // SAFETY: the panels have been filled; the host has AVX2 at least.
+                unsafe {
+                    if PARITY {
+                        select::exponents::<L, 0, 2>(scratch, job, rows, limits, even);
+                        select::exponents::<L, 1, 2>(scratch, job, rows, limits, odd);
+                    } else {
+                        select::exponents::<L, 0, 1>(scratch, job, rows, limits, even);
+                    }
+                }
+            } else if L::QUAD {
+                V::quad_exponents(ea, eb, job.b, limits.0, limits.1, even);
             } else if PARITY {
-                V::exponents::<0, 2>(ea, (job.a, L::NEXT), eb, job.b, (shape.floor, bias), even);
-                V::exponents::<1, 2>(ea, (job.a, L::NEXT), eb, job.b, (shape.floor, bias), odd);
+                V::exponents::<0, 2>(ea, (job.a, L::NEXT), eb, job.b, limits, even);
+                V::exponents::<1, 2>(ea, (job.a, L::NEXT), eb, job.b, limits, odd);
             } else {
-                V::exponents::<0, 1>(ea, (job.a, L::NEXT), eb, job.b, (shape.floor, bias), even);
+                V::exponents::<0, 1>(ea, (job.a, L::NEXT), eb, job.b, limits, even);
             }
             // The sums go on in D.
             let tile = if first == 0 { tile } else { &again };
             // SAFETY: by the contract of this function; GROUP rows of the panels follow `first`.
-            unsafe { sums::<V, L, GROUP, PARITY>(scratch, job, first, tile, &mut group) };
+            unsafe {
+                let rows = (first, GROUP);
+                let apart =
+                    reference::sums::<V, L, SPARSE>(scratch, job, rows, tile, shape, PARITY);
+                if !shape.all {
+                    sums::<V, L, GROUP, PARITY, SPARSE>(scratch, job, first, tile, &mut group);
+                }
+                if let Some(apart) = apart {
+                    apart.store::<L>(job, tile);
+                }
+            }
         }
     }
 }
@@ -125,7 +180,7 @@ unsafe fn jobs<V: Vector, L: Layout, const GROUP: usize, const PARITY: bool>(
 /// # Safety
 /// As for `fused`; the panels must have GROUP rows from `first` on.
 #[inline(always)]
-unsafe fn sums<V: Vector, L: Layout, const GROUP: usize, const PARITY: bool>(
+unsafe fn sums<V: Vector, L: Layout, const GROUP: usize, const PARITY: bool, const SPARSE: bool>(
     scratch: &Scratch,
     job: &Job,
     first: usize,
@@ -137,12 +192,22 @@ unsafe fn sums<V: Vector, L: Layout, const GROUP: usize, const PARITY: bool>(
         // SAFETY: rows `first` to `first + GROUP` are rows of the panels; rows of `bytes`, `sums`
         // and `tops` have 16 elements; the plan fits the tile.
         unsafe {
-            let (a, b) = (a.add(first * STRIDE), b.add(first * STRIDE));
+            let a = a.add(first * STRIDE);
+            let select =
+                scratch.select.as_flattened()[first.min(MAX_K / 2 - 1) * STRIDE + job.a..].as_ptr();
             let mut bs = [V::zero(); GROUP];
-            unroll!(GROUP, k => { bs[k] = V::load(b.add(k * STRIDE)); });
+            unroll!(GROUP, k => { if !SPARSE {
+                    bs[k] = V::load(b.add((first + k) * STRIDE));
+                } });
             // The largest distance of an accumulator's exponent from E, as exponent fields.
             let mut distance = V::splat_i(i32::MIN);
+            let mut largest = V::splat_i(0);
             for row in 0..L::COUNT {
+                if SPARSE {
+                    unroll!(GROUP, k => {
+                        bs[k] = V::load(b.add(*select.add(k * STRIDE + L::source(row)) as usize));
+                    });
+                }
                 let [even, odd] = &group.bytes;
                 let top0 = V::shl::<23>(V::load_bytes(even[row].as_ptr().add(lane)));
                 let (top, sum) = if PARITY {
@@ -160,24 +225,34 @@ unsafe fn sums<V: Vector, L: Layout, const GROUP: usize, const PARITY: bool>(
                 let old = V::bits(V::load(tile.c::<L>(job, row, lane)));
                 let power = V::and(old, V::splat_i(0x7f80_0000));
                 distance = V::max_i(distance, V::sub_i(power, top));
+                largest = V::max_i(largest, power);
                 V::store(group.sums[row].as_mut_ptr().add(lane).cast(), V::float(sum));
                 V::store(group.tops[row].as_mut_ptr().add(lane).cast(), V::float(top));
             }
-            if V::any_greater(distance, V::splat_i(5 << 23)) {
-                tails::<V, L, PARITY, false>(job, tile, group, lane);
+            if !V::any_greater(distance, V::splat_i(5 << 23)) {
+                tails::<V, L, PARITY, NEAR>(job, tile, group, lane);
+            } else if !V::any_greater(largest, V::splat_i(0x7f00_0000)) {
+                tails::<V, L, PARITY, FAR>(job, tile, group, lane);
             } else {
-                tails::<V, L, PARITY, true>(job, tile, group, lane);
+                tails::<V, L, PARITY, SPECIAL>(job, tile, group, lane);
             }
         }
     }
 }
 
-/// Adds the sums of a group to the accumulators. `NEAR`: see [`near_tail`].
+/// All accumulators are near the sums: see [`near_tail`].
+const NEAR: u8 = 0;
+/// Some are not.
+const FAR: u8 = 1;
+/// Some are infinite or NaN.
+const SPECIAL: u8 = 2;
+
+/// Adds the sums of a group to the accumulators, which are as `WHERE` says.
 ///
 /// # Safety
 /// As for `fused`.
 #[inline(always)]
-unsafe fn tails<V: Vector, L: Layout, const PARITY: bool, const NEAR: bool>(
+unsafe fn tails<V: Vector, L: Layout, const PARITY: bool, const WHERE: u8>(
     job: &Job,
     tile: &Tile,
     group: &Group,
@@ -189,10 +264,10 @@ unsafe fn tails<V: Vector, L: Layout, const PARITY: bool, const NEAR: bool>(
             let sum = V::bits(V::load(group.sums[row].as_ptr().add(lane).cast()));
             let top = V::bits(V::load(group.tops[row].as_ptr().add(lane).cast()));
             let old = V::load(tile.c::<L>(job, row, lane));
-            let result = if NEAR {
+            let result = if WHERE == NEAR {
                 near_tail::<V, PARITY>(sum, top, old)
             } else {
-                tail::<V, PARITY>(sum, top, scale_of::<V>(top), old)
+                tail::<V, PARITY, WHERE>(sum, top, scale_of::<V>(top), old)
             };
             V::store(tile.d::<L>(job, row, lane), result);
         }
@@ -266,7 +341,12 @@ fn near_tail<V: Vector, const PARITY: bool>(sum: V::I, top: V::I, s: V::F) -> V:
 ///
 /// See [`near_tail`] for g <= 5 in all lanes.
 #[inline(always)]
-fn tail<V: Vector, const PARITY: bool>(sum: V::I, top: V::I, scale: V::F, s: V::F) -> V::F {
+fn tail<V: Vector, const PARITY: bool, const WHERE: u8>(
+    sum: V::I,
+    top: V::I,
+    scale: V::F,
+    s: V::F,
+) -> V::F {
     let infinity = V::splat_i(0x7f80_0000);
     let power = V::and(V::bits(s), infinity);
     let excess = V::sub_i(power, V::add_i(top, V::splat_i(5 << 23)));
@@ -290,11 +370,11 @@ fn tail<V: Vector, const PARITY: bool>(sum: V::I, top: V::I, scale: V::F, s: V::
     let unit = V::add_i(V::sub_i(top, V::splat_i(24 << 23)), loss_field);
     let total = V::convert(V::add_i(jammed, accumulator));
     let result = V::mul(total, V::float(unit));
-    // An infinite or NaN accumulator stays.
-    let special = V::equal(power, infinity);
-    if V::mask_bits(special) == 0 {
+    if WHERE != SPECIAL {
         return result;
     }
+    // An infinite or NaN accumulator stays.
+    let special = V::equal(power, infinity);
     V::float(V::select(
         special,
         V::bits(V::canonical(s)),

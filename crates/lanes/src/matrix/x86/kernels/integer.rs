@@ -43,12 +43,13 @@ pub unsafe fn unpack_pairs<V: Vector>(what: &Unpack, rows: &[*const u32], out: &
     }
 }
 
-/// Products of pairs over `length` panel rows, added to i32 accumulators, wrapping.
+/// Products of pairs over `length` panel rows, added to i32 accumulators; `SATURATE`s once, at the
+/// end, or wraps.
 ///
 /// # Safety
 /// The host must support the instructions of `V`; the plan must fit the tile.
 #[inline(always)]
-pub unsafe fn integer<V: Vector, const ROWS: usize>(
+pub unsafe fn integer<V: Vector, const ROWS: usize, const SATURATE: bool>(
     scratch: &Scratch,
     length: usize,
     plan: &Plan,
@@ -59,7 +60,7 @@ pub unsafe fn integer<V: Vector, const ROWS: usize>(
         by_layout!(
             plan,
             [Tall, Square, Quad, Wave32, Wave64, Rdna3Wave32, Rdna3Wave64],
-            L => rows::<V, L, ROWS>(scratch, length, plan, tile)
+            L => rows::<V, L, ROWS, SATURATE>(scratch, length, plan, tile)
         );
     }
 }
@@ -67,7 +68,7 @@ pub unsafe fn integer<V: Vector, const ROWS: usize>(
 /// # Safety
 /// As for `integer`.
 #[inline(always)]
-unsafe fn rows<V: Vector, L: Layout, const ROWS: usize>(
+unsafe fn rows<V: Vector, L: Layout, const ROWS: usize, const SATURATE: bool>(
     scratch: &Scratch,
     length: usize,
     plan: &Plan,
@@ -79,9 +80,9 @@ unsafe fn rows<V: Vector, L: Layout, const ROWS: usize>(
             let (a, b) = sources::<V, L>(scratch, job, lane);
             // SAFETY: rows of D, up to COUNT, are the tile's; `sources` checked the columns.
             unsafe {
-                strip::<V, L, ROWS, 0>(a, b, length, job, tile, lane);
+                strip::<V, L, ROWS, SATURATE, 0>(a, b, length, job, tile, lane);
                 if ROWS < L::COUNT {
-                    strip::<V, L, ROWS, 8>(a, b, length, job, tile, lane);
+                    strip::<V, L, ROWS, SATURATE, 8>(a, b, length, job, tile, lane);
                 }
             }
         }
@@ -93,7 +94,13 @@ unsafe fn rows<V: Vector, L: Layout, const ROWS: usize>(
 /// # Safety
 /// As for `integer`; `a` and `b` must point into as many panel rows as `length` says.
 #[inline(always)]
-unsafe fn strip<V: Vector, L: Layout, const ROWS: usize, const FIRST: usize>(
+unsafe fn strip<
+    V: Vector,
+    L: Layout,
+    const ROWS: usize,
+    const SATURATE: bool,
+    const FIRST: usize,
+>(
     a: *const f32,
     b: *const f32,
     length: usize,
@@ -105,9 +112,11 @@ unsafe fn strip<V: Vector, L: Layout, const ROWS: usize, const FIRST: usize>(
     let mut sums = [V::splat_i(0); 16];
     // SAFETY: by the contract of this function.
     unsafe {
-        unroll!(count, row => {
-            sums[row] = V::bits(V::load(tile.c::<L>(job, FIRST + row, lane)));
-        });
+        if !SATURATE {
+            unroll!(count, row => {
+                sums[row] = V::bits(V::load(tile.c::<L>(job, FIRST + row, lane)));
+            });
+        }
         for k in 0..length {
             let (a, b) = (a.add(k * STRIDE), V::bits(V::load(b.add(k * STRIDE))));
             unroll!(count, row => {
@@ -116,6 +125,10 @@ unsafe fn strip<V: Vector, L: Layout, const ROWS: usize, const FIRST: usize>(
             });
         }
         unroll!(count, row => {
+            if SATURATE {
+                let old = V::bits(V::load(tile.c::<L>(job, FIRST + row, lane)));
+                sums[row] = V::add_saturating(old, sums[row]);
+            }
             V::store(tile.d::<L>(job, FIRST + row, lane), V::float(sums[row]));
         });
     }

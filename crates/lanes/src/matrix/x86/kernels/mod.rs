@@ -9,8 +9,10 @@ pub mod dot2;
 pub mod double;
 pub mod fused;
 pub mod integer;
+pub mod reference;
 pub mod results;
 pub mod scaled;
+pub mod select;
 pub mod tree;
 pub mod unpack;
 
@@ -65,7 +67,7 @@ fn sources<V: Vector, L: Layout>(
     );
     assert!(job.b + lane + V::LANES <= STRIDE);
     (
-        scratch.a[0][a..].as_ptr(),
-        scratch.b[0][job.b + lane..].as_ptr(),
+        scratch.a.as_flattened()[a..].as_ptr(),
+        scratch.b.as_flattened()[job.b + lane..].as_ptr(),
     )
 }

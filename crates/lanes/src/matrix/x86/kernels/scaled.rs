@@ -1,16 +1,16 @@
 //! Block-scaled sums, see `matrix::scaled`.
 
-use super::super::super::Pointers;
 use super::super::super::formats;
-use super::super::super::op::{Kind, MatrixOp};
+use super::super::super::op::{Kind, MatrixOp, ScaleFormat};
 use super::super::super::unpack::scale_byte;
-use super::super::plan::{Layout, Plan, by_layout};
+use super::super::super::{Pointers, ScaleOperand};
+use super::super::plan::{Job, Layout, Plan, by_layout};
 use super::super::scratch::{MAX_K, STRIDE, Scratch};
 use super::super::tile::Tile;
 use super::super::vector::Vector;
-use super::sources;
+use super::{a_at, sources, unroll};
 
-/// Scale factors of a scaled instruction, as f64, by block of K.
+/// Scale factors of a scaled instruction, by block of K.
 #[derive(Clone, Copy, Debug)]
 pub struct Scales {
     /// Elements along K that share a factor.
@@ -19,6 +19,8 @@ pub struct Scales {
     pub a: [[f64; 32]; 8],
     /// For each column of B's panel.
     pub b: [[f64; 32]; 8],
+    /// Whether f32 holds every factor and every product of two, none of them subnormal.
+    pub single: bool,
 }
 
 impl Scales {
@@ -29,39 +31,70 @@ impl Scales {
             block,
             a: [[1.0; 32]; 8],
             b: [[1.0; 32]; 8],
+            single: true,
         };
         if op.kind != Kind::Scaled {
             return scales;
         }
-        let value = |format, byte| match formats::decode_scale(format, byte) {
-            Some((significand, exponent)) => significand as f64 * 2f64.powi(exponent),
-            None => f64::NAN,
+        let mods = &op.mods;
+        // SAFETY: by the contract of this function.
+        let bounds = unsafe {
+            [
+                fill(
+                    op,
+                    (operands.scale_a, mods.scale_fmt_a, mods.scale_sel_a),
+                    op.m,
+                    &mut scales.a[..op.k / block],
+                ),
+                fill(
+                    op,
+                    (operands.scale_b, mods.scale_fmt_b, mods.scale_sel_b),
+                    op.n,
+                    &mut scales.b[..op.k / block],
+                ),
+            ]
         };
-        for group in 0..op.k / block {
-            for row in 0..op.m.min(32) {
-                // SAFETY: by the contract of this function.
-                let byte = unsafe {
-                    scale_byte(op, operands.scale_a, op.m, row, group, op.mods.scale_sel_a)
-                };
-                scales.a[group][row] = value(op.mods.scale_fmt_a, byte);
-            }
-            for column in 0..op.n.min(32) {
-                // SAFETY: by the contract of this function.
-                let byte = unsafe {
-                    scale_byte(
-                        op,
-                        operands.scale_b,
-                        op.n,
-                        column,
-                        group,
-                        op.mods.scale_sel_b,
-                    )
-                };
-                scales.b[group][column] = value(op.mods.scale_fmt_b, byte);
-            }
-        }
+        let (least, most) = (bounds.map(|x| x.0), bounds.map(|x| x.1));
+        // Factors have four significant bits at most.
+        let range = 2f64.powi(-120)..2f64.powi(120);
+        let inside =
+            |x: [f64; 2]| x.iter().all(|x| range.contains(x)) && range.contains(&(x[0] * x[1]));
+        scales.single = inside(least) && inside(most);
         scales
     }
+}
+
+/// The factors of `lines` rows or columns, and the least and the largest one; the least is 0 if
+/// any is zero or NaN.
+///
+/// # Safety
+/// The scale operand must have the registers that the instruction needs.
+#[inline(always)]
+unsafe fn fill(
+    op: &MatrixOp,
+    (scale, format, sel): (ScaleOperand<'_, *const u32>, ScaleFormat, u8),
+    lines: usize,
+    out: &mut [[f64; 32]],
+) -> (f64, f64) {
+    let (mut least, mut most) = (f64::MAX, 0f64);
+    for (group, out) in out.iter_mut().enumerate() {
+        for (line, out) in out.iter_mut().take(lines).enumerate() {
+            // SAFETY: by the contract of this function.
+            let byte = unsafe { scale_byte(op, scale, lines, line, group, sel) };
+            *out = match format {
+                ScaleFormat::E8m0 if byte == 0xff => f64::NAN,
+                // 2^(byte - 127).
+                ScaleFormat::E8m0 => f64::from_bits((u64::from(byte) + 896) << 52),
+                _ => match formats::decode_scale(format, byte) {
+                    Some((significand, exponent)) => significand as f64 * 2f64.powi(exponent),
+                    None => f64::NAN,
+                },
+            };
+            least = least.min(if *out > 0.0 { *out } else { 0.0 });
+            most = most.max(*out);
+        }
+    }
+    (least, most)
 }
 
 /// Block-scaled sums: per block an exact dot product, in f32 if `single` says that it
@@ -81,11 +114,85 @@ pub unsafe fn scaled<V: Vector>(
 ) {
     // SAFETY: by the contract of this function.
     unsafe {
-        by_layout!(
-            plan,
-            [Tall, Square, Wave32],
-            L => rows::<V, L>(scratch, length, plan, tile, scales, single)
-        );
+        if single && scales.single {
+            by_layout!(
+                plan,
+                [Tall, Square, Wave32],
+                L => singles::<V, L>(scratch, length, plan, tile, scales)
+            );
+        } else {
+            by_layout!(
+                plan,
+                [Tall, Square, Wave32],
+                L => rows::<V, L>(scratch, length, plan, tile, scales, single)
+            );
+        }
+    }
+}
+
+/// Where f32 holds the dot products and the factors: one FMA scales a dot product and adds it.
+///
+/// # Safety
+/// As for `scaled`.
+#[inline(always)]
+unsafe fn singles<V: Vector, L: Layout>(
+    scratch: &Scratch,
+    length: usize,
+    plan: &Plan,
+    tile: &Tile,
+    scales: &Scales,
+) {
+    assert!(length <= MAX_K && length.is_multiple_of(scales.block));
+    for job in plan.jobs() {
+        for lane in (0..16 / V::LANES).map(|i| i * V::LANES) {
+            // SAFETY: by the contract of this function.
+            unsafe {
+                single::<V, L, 0>(scratch, length, job, tile, scales, lane);
+                single::<V, L, 8>(scratch, length, job, tile, scales, lane);
+            }
+        }
+    }
+}
+
+/// Eight rows from FIRST on.
+///
+/// # Safety
+/// As for `scaled`.
+#[inline(always)]
+unsafe fn single<V: Vector, L: Layout, const FIRST: usize>(
+    scratch: &Scratch,
+    length: usize,
+    job: &Job,
+    tile: &Tile,
+    scales: &Scales,
+    lane: usize,
+) {
+    let (a, b) = sources::<V, L>(scratch, job, lane);
+    let mut sums = [V::zero(); 16];
+    // SAFETY: by the contract of this function; `sources` checked the columns.
+    unsafe {
+        unroll!(8, row => {
+            sums[row] = V::load(tile.c::<L>(job, FIRST + row, lane));
+        });
+        for (group, first) in (0..length / scales.block).map(|i| (i, i * scales.block)) {
+            let mut dots = [V::zero(); 16];
+            for k in first..first + scales.block {
+                let (a, b) = (a.add(k * STRIDE), V::load(b.add(k * STRIDE)));
+                unroll!(8, row => {
+                    dots[row] = V::fma(a_at::<V, L>(a, FIRST + row), b, dots[row]);
+                });
+            }
+            let (low, high) = load_pair::<V>(&scales.b[group][job.b + lane..]);
+            let columns = V::narrow(low, high);
+            let rows = &scales.a[group][job.a..];
+            unroll!(8, row => {
+                let scale = V::mul(V::splat(rows[L::source(FIRST + row)] as f32), columns);
+                sums[row] = V::fma(dots[row], scale, sums[row]);
+            });
+        }
+        unroll!(8, row => {
+            V::store(tile.d::<L>(job, FIRST + row, lane), V::canonical(sums[row]));
+        });
     }
 }
 

@@ -105,6 +105,31 @@ pub unsafe fn unpack<V: Vector>(what: &Unpack, rows: &[*const u32], out: &mut Pa
                     V::float(V::or(value, V::shl::<26>(V::and(x, V::splat_i(0x20)))))
                 });
             }
+            // Whole numbers, for sparse instructions.
+            Element::I8 | Element::Iu8 => each::<V, 4>(what, rows, out, |x| {
+                let mut out = [V::zero(); 4];
+                for (item, out) in out.iter_mut().enumerate() {
+                    let x = V::shl_each(x, V::splat_i(24 - 8 * item as i32));
+                    *out = V::convert(if what.signed {
+                        V::sar::<24>(x)
+                    } else {
+                        V::shr::<24>(x)
+                    });
+                }
+                out
+            }),
+            Element::Iu4 => each::<V, 8>(what, rows, out, |x| {
+                let mut out = [V::zero(); 8];
+                for (item, out) in out.iter_mut().enumerate() {
+                    let x = V::shl_each(x, V::splat_i(28 - 4 * item as i32));
+                    *out = V::convert(if what.signed {
+                        V::sar::<28>(x)
+                    } else {
+                        V::shr::<28>(x)
+                    });
+                }
+                out
+            }),
             _ => {}
         }
     }

@@ -1,0 +1,254 @@
+//! Matrix instructions alone, from registers to registers, beside native loops of as many
+//! multiply-adds: a plain FMA chain, and the instruction's own rule of summing.
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use rocjitsu_lanes::Backend;
+use rocjitsu_lanes::matrix::{
+    COperand, Element, Family, Kind, MatrixOp, Operands, Prepared, ScaleOperand,
+};
+
+use crate::native;
+use crate::rules::{self, Rule};
+
+/// Nanoseconds a call, the best of `repeat` rounds.
+fn time(repeat: u32, mut f: impl FnMut()) -> f64 {
+    let mut calls = 64u32;
+    let mut best = f64::INFINITY;
+    let mut rounds = 0;
+    while rounds < repeat.max(1) {
+        let start = Instant::now();
+        for _ in 0..calls {
+            f();
+        }
+        let ns = start.elapsed().as_nanos() as f64;
+        best = best.min(ns / f64::from(calls));
+        if ns < 1e6 {
+            calls *= 2;
+        } else {
+            rounds += 1;
+        }
+    }
+    best
+}
+
+/// What the operands are.
+#[derive(Clone, Copy, PartialEq)]
+enum Data {
+    /// Normal numbers.
+    Normal,
+    /// Small whole numbers, whose sums are exact.
+    Whole,
+}
+
+/// A small deterministic generator.
+struct Random(u64, Data);
+
+impl Random {
+    fn next(&mut self) -> f32 {
+        let mut uniform = || {
+            self.0 = self
+                .0
+                .wrapping_mul(6364136223846793005)
+                .wrapping_add(1442695040888963407);
+            (self.0 >> 40) as f32 / (1u64 << 24) as f32 - 0.5
+        };
+        let x = (0..6).map(|_| uniform()).sum::<f32>() * 1.4;
+        match self.1 {
+            Data::Normal => x,
+            Data::Whole => (2.0 * x).round(),
+        }
+    }
+
+    /// Registers of elements.
+    fn registers(&mut self, count: usize, element: Element) -> Vec<[u32; 64]> {
+        let mut word = || {
+            let x = self.next();
+            match element {
+                Element::F16 => half_bits(x) | half_bits(self.next()) << 16,
+                Element::Bf16 => x.to_bits() >> 16 | self.next().to_bits() & 0xffff_0000,
+                Element::F32 | Element::Xf32 => x.to_bits(),
+                // The upper halves of doubles from 1 to 2, and what lower halves may be.
+                Element::F64 => 0x3ff0_0000 | x.to_bits() & 0x000f_ffff,
+                Element::Fp4 | Element::Iu4 => (x.to_bits() >> 3).wrapping_mul(0x9e37_79b1),
+                _ => (0..4).fold(0, |word, _| word << 8 | byte(element, self.next())),
+            }
+        };
+        (0..count)
+            .map(|_| std::array::from_fn(|_| word()))
+            .collect()
+    }
+}
+
+/// Nearest lower f16, zero below its range.
+fn half_bits(x: f32) -> u32 {
+    let bits = x.to_bits();
+    let exponent = (bits >> 23 & 0xff) as i32 - 112;
+    if exponent <= 0 {
+        return bits >> 16 & 0x8000;
+    }
+    bits >> 16 & 0x8000 | (exponent as u32) << 10 | bits >> 13 & 0x3ff
+}
+
+/// An element of eight bits near `x`; whole numbers stay whole in E4M3.
+fn byte(element: Element, x: f32) -> u32 {
+    let bits = x.to_bits();
+    let (mantissa, bias) = match element {
+        Element::Fp8 => (3, 7),
+        Element::Fp8Fnuz => (3, 8),
+        Element::Bf8 => (2, 15),
+        Element::Bf8Fnuz => (2, 16),
+        _ => return (x * 20.0) as i32 as u32 & 0xff,
+    };
+    let exponent = (bits >> 23 & 0xff) as i32 - 127 + bias;
+    if exponent <= 0 {
+        return 0;
+    }
+    bits >> 24 & 0x80 | (exponent as u32) << mantissa | (bits & 0x7f_ffff) >> (23 - mantissa)
+}
+
+/// Best nanoseconds of an instruction on `backend`.
+fn instruction(op: &MatrixOp, backend: Backend, data: Data, repeat: u32) -> f64 {
+    let prepared = Prepared::new(op);
+    let need = op.registers();
+    let mut random = Random(1, data);
+    let (a, b) = (
+        random.registers(need.a, op.a),
+        random.registers(need.b, op.b),
+    );
+    let index = vec![[0x4444_4444u32; 64]; need.index];
+    let scale = vec![[0x7f80_7e7f_u32; 64]; need.scale];
+    let mut d = random.registers(need.d.max(need.c), op.d);
+    let start = d.clone();
+    let rows = |registers: &[[u32; 64]]| -> Vec<*const u32> {
+        registers.iter().map(|row| row.as_ptr()).collect()
+    };
+    let (a, b, index, scale) = (rows(&a), rows(&b), rows(&index), rows(&scale));
+    let d: Vec<*mut u32> = d.iter_mut().map(|row| row.as_mut_ptr()).collect();
+    let c: Vec<*const u32> = d.iter().map(|row| row.cast_const()).collect();
+    let scale = if op.kind == Kind::Scaled {
+        ScaleOperand::Rows(&scale[..])
+    } else {
+        ScaleOperand::One
+    };
+    let operands = Operands {
+        a: &a,
+        b: &b,
+        c: COperand::Rows(&c),
+        index: &index,
+        scale_a: scale,
+        scale_b: scale,
+    };
+    let mut count = 0;
+    time(repeat, || {
+        // Start again now and then, as a kernel does with its next tile.
+        if count % 64 == 0 {
+            for (row, start) in d.iter().zip(&start) {
+                // SAFETY: a row of D has 64 words.
+                unsafe { row.copy_from_nonoverlapping(start.as_ptr(), 64) };
+            }
+        }
+        count += 1;
+        // SAFETY: the host supports the back end, the registers are as many as the instruction
+        // needs, with 64 lanes; C is D.
+        unsafe { black_box(&prepared).execute_at(backend, black_box(&operands), black_box(&d)) };
+    })
+}
+
+/// The instructions: target, name, format code of A and B where the name leaves it open.
+const INSTRUCTIONS: [(&str, &str, u8); 33] = [
+    ("gfx90a", "v_mfma_f32_32x32x2f32", 0),
+    ("gfx942", "v_mfma_f32_32x32x2_f32", 0),
+    ("gfx950", "v_mfma_f32_32x32x2_f32", 0),
+    ("gfx1250", "v_wmma_f32_16x16x4_f32", 0),
+    ("gfx90a", "v_mfma_f64_16x16x4f64", 0),
+    ("gfx942", "v_mfma_f32_16x16x8_xf32", 0),
+    ("gfx90a", "v_mfma_f32_32x32x8f16", 0),
+    ("gfx942", "v_mfma_f32_32x32x8_f16", 0),
+    ("gfx950", "v_mfma_f32_32x32x16_f16", 0),
+    ("gfx1201", "v_wmma_f32_16x16x16_f16", 0),
+    ("gfx1250", "v_wmma_f32_16x16x32_f16", 0),
+    ("gfx90a", "v_mfma_f32_32x32x8bf16_1k", 0),
+    ("gfx942", "v_mfma_f32_32x32x8_bf16", 0),
+    ("gfx950", "v_mfma_f32_32x32x16_bf16", 0),
+    ("gfx1201", "v_wmma_f32_16x16x16_bf16", 0),
+    ("gfx1250", "v_wmma_f32_16x16x32_bf16", 0),
+    ("gfx942", "v_mfma_f32_16x16x32_fp8_fp8", 0),
+    ("gfx950", "v_mfma_f32_16x16x32_fp8_fp8", 0),
+    ("gfx950", "v_mfma_f32_32x32x64_f8f6f4", 0),
+    ("gfx1201", "v_wmma_f32_16x16x16_fp8_fp8", 0),
+    ("gfx1250", "v_wmma_f32_16x16x64_fp8_fp8", 0),
+    ("gfx950", "v_mfma_scale_f32_32x32x64_f8f6f4", 2),
+    ("gfx950", "v_mfma_scale_f32_32x32x64_f8f6f4", 4),
+    ("gfx1250", "v_wmma_scale_f32_16x16x128_f8f6f4", 4),
+    ("gfx90a", "v_mfma_i32_32x32x8i8", 0),
+    ("gfx942", "v_mfma_i32_32x32x16_i8", 0),
+    ("gfx950", "v_mfma_i32_32x32x16_i8", 0),
+    ("gfx1201", "v_wmma_i32_16x16x16_iu8", 0),
+    ("gfx1250", "v_wmma_i32_16x16x64_iu8", 0),
+    ("gfx942", "v_smfmac_f32_32x32x16_f16", 0),
+    ("gfx942", "v_smfmac_i32_32x32x32_i8", 0),
+    ("gfx1201", "v_swmmac_f32_16x16x32_f16", 0),
+    ("gfx1250", "v_swmmac_f32_16x16x64_f16", 0),
+];
+
+/// How the sums of an instruction are formed.
+fn rule(op: &MatrixOp) -> Rule {
+    match (op.family, op.a) {
+        (_, Element::F64) => Rule::Double,
+        (_, element) if element.is_integer() => Rule::Integer,
+        _ if op.f8f6f4 || op.kind == Kind::Scaled => Rule::Scaled,
+        (_, Element::F32) => Rule::Chain,
+        (Family::Cdna1 | Family::Cdna2, _) => Rule::Tree,
+        (Family::Cdna3 | Family::Cdna4, Element::Xf32) => Rule::Fused(4),
+        (Family::Cdna3 | Family::Cdna4, Element::F16 | Element::Bf16) => Rule::Fused(8),
+        (Family::Cdna3 | Family::Cdna4, _) => Rule::Fused(16),
+        _ => Rule::Chain,
+    }
+}
+
+/// Every type on every target, on every vector back end.
+pub fn instructions(repeat: u32) {
+    println!(
+        "== matrix instructions alone: ns each for normal numbers | small whole numbers, with the ratios \
+         to a native f32 FMA loop and to a native loop of the same rule (C and D in memory)"
+    );
+    for (target, name, format) in INSTRUCTIONS {
+        let op = Family::from_target(target)
+            .and_then(|family| MatrixOp::from_mnemonic(name, family))
+            .and_then(|op| op.with_formats(format, format));
+        let Some(op) = op else {
+            println!("{name}: not known");
+            continue;
+        };
+        let madds = op.m * op.n * op.stored_k() * op.blocks;
+        let peak = native::fma(madds as u64, repeat);
+        let rule = rule(&op);
+        let mut operands = rules::Operands::new(madds);
+        let same = time(repeat, || black_box(&mut operands).run(black_box(rule)));
+        let format = if op.f8f6f4 {
+            format!(" {:?}", op.a)
+        } else {
+            String::new()
+        };
+        let mut line = format!(
+            "{:<42} {target:<8} native {peak:6.1}, {rule:?} {same:6.1}",
+            format!("{name}{format}")
+        );
+        for backend in Backend::supported().filter(|&backend| backend != Backend::Scalar) {
+            let each =
+                [Data::Normal, Data::Whole].map(|data| instruction(&op, backend, data, repeat));
+            line += &format!(
+                "  {backend} {:7.1} | {:7.1} ({:5.2}x | {:5.2}x; {:5.2}x | {:5.2}x)",
+                each[0],
+                each[1],
+                each[0] / peak,
+                each[1] / peak,
+                each[0] / same,
+                each[1] / same
+            );
+        }
+        println!("{line}");
+    }
+}
