@@ -1013,10 +1013,10 @@ fn scaled_conversions_from_halves() {
                     .fold(0.0, f64::max);
                 // Halves whose value is in the range of the format after scaling, spread over all of them.
                 let halves: Vec<u32> = (0..0x7c00u32)
-                    .map(|i| i * 37 % 0x7c00 | (i & 1) << 15)
+                    .map(|i| (i * 37 % 0x7c00) | ((i & 1) << 15))
                     .map(|h| {
                         if bf16 {
-                            h & 0x8000 | 0x3000 + (h & 0x1fff)
+                            h & 0x8000 | (0x3000 + (h & 0x1fff))
                         } else {
                             h
                         }

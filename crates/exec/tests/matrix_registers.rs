@@ -22,7 +22,7 @@ struct Case {
 /// f16 numbers of moderate size, no two lanes alike, the same in every run.
 fn input(seed: u32, register: u32, lane: u32) -> u32 {
     let x = (seed + 64 * register + lane).wrapping_mul(0x9e37_79b1);
-    let half = |bits: u32| bits & 0x8000 | 0x3000 + (bits & 0xfff);
+    let half = |bits: u32| bits & 0x8000 | (0x3000 + (bits & 0xfff));
     half(x) | half(x >> 16) << 16
 }
 

@@ -266,7 +266,7 @@ fn one_queue_goes_on_while_another_is_busy() {
     let forever = kernel(&client, &[FOREVER]);
     let signals = client.allocate(0, 0, 4096, alloc_flags::GTT).unwrap();
     let (mut busy, mut free) = (client.aql_queue(0).unwrap(), client.aql_queue(0).unwrap());
-    busy.submit(&packet(&forever, 0));
+    busy.submit(&packet(&forever, 0)).unwrap();
     until_begun(&client);
     finish(&client, &mut free, &page, event, &signals);
     assert_eq!(

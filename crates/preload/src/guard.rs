@@ -61,7 +61,7 @@ pub struct KeepErrno(i32);
 
 impl KeepErrno {
     /// Remembers the value of now.
-    pub fn new() -> Self {
+    pub fn now() -> Self {
         Self(errno())
     }
 }

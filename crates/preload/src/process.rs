@@ -119,7 +119,7 @@ pub fn ask<R>(
     question: impl FnOnce(&'static Driver) -> Option<Result<R, Errno>>,
 ) -> Option<Result<R, Errno>> {
     let _inside = Inside::enter()?;
-    let _errno = KeepErrno::new();
+    let _errno = KeepErrno::now();
     let driver = made()?;
     guarded(|| question(driver))
 }
@@ -132,7 +132,7 @@ pub fn ask_existing<R>(
         return None;
     }
     let _inside = Inside::enter()?;
-    let _errno = KeepErrno::new();
+    let _errno = KeepErrno::now();
     let driver = existing()?;
     guarded(|| question(driver))
 }

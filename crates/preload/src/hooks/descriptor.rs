@@ -14,7 +14,7 @@ use crate::real;
 
 /// The descriptor is about to be closed, or is another file now.
 pub fn forget(fd: c_int) {
-    let _errno = KeepErrno::new();
+    let _errno = KeepErrno::now();
     process::tell(|driver| driver.closed(fd));
     fds::remove(fd);
 }
@@ -40,7 +40,7 @@ fn duplicated(old: c_int, new: c_int) {
     if new < 0 || new == old || is_inside() || !table_is_mine() {
         return;
     }
-    let _errno = KeepErrno::new();
+    let _errno = KeepErrno::now();
     fds::duplicate(old, new);
     // The driver knows descriptors that are not in the table: those that its ioctls hand out.
     process::tell(|driver| driver.duplicated(old, new));
@@ -168,7 +168,7 @@ fn forget_range(first: c_uint, last: c_uint) {
         forget(fd);
     }
     // The driver knows descriptors that are not in the table, in the numbers below its own limit.
-    let _errno = KeepErrno::new();
+    let _errno = KeepErrno::now();
     process::tell(|driver| {
         let last = number(last).min(fds::LIMIT as c_int - 1);
         (number(first)..=last).for_each(|fd| driver.closed(fd));

@@ -108,7 +108,7 @@ fn fdopendir_ours(fd: c_int) -> Option<Result<*mut DIR, Errno>> {
     if is_inside() || fd < 0 {
         return None;
     }
-    let _errno = KeepErrno::new();
+    let _errno = KeepErrno::now();
     let path = path_of(fd)?;
     if let Some(answer) = listing(&path) {
         return Some(answer.map(|entries| dirs::open(fd, entries)));

@@ -123,7 +123,6 @@ pub(super) trait Vector: Copy {
 
     /// Largest exponent sums of 16 rows and 16 columns over every `STEP`th k from `START`, at least
     /// `floor`, saturating; then plus `bias`, as unsigned bytes.
-
     fn exponents<const START: usize, const STEP: usize>(
         a: &[[i8; 64]],
         rows: (usize, usize),
