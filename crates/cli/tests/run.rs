@@ -144,6 +144,24 @@ fn an_empty_name_of_lanes_counts_as_unset() {
 }
 
 #[test]
+fn the_compiler_is_switched_by_the_environment() {
+    let launch = |value: &str| {
+        let description = corpus("asm_axpy.json");
+        Command::new(env!("CARGO_BIN_EXE_rocjitsu"))
+            .args(["launch", &description, "--target", "gfx942", "--json"])
+            .env("ROCJITSU_JIT", value)
+            .output()
+            .unwrap()
+    };
+    let output = launch("0");
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(json["compiled"]["why"], "switched off");
+    let output = launch("perhaps");
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("perhaps"));
+}
+
+#[test]
 fn json_has_the_statistics() {
     let description = corpus("asm_axpy.json");
     let args = [
@@ -177,6 +195,8 @@ fn json_has_the_statistics() {
     assert!(json["peak_resident_bytes"].as_u64().unwrap() > 1 << 20);
     assert!(json["peak_register_pages"].as_u64().unwrap() > 0);
     assert_eq!(json["fast_matrix"], false);
+    let why = json["compiled"]["why"].as_str().unwrap();
+    assert!(why.contains("scalar"), "{why}");
 }
 
 #[test]

@@ -14,7 +14,7 @@ use rocjitsu_lanes::Backend;
 
 const BASE: u64 = 0x10_0000;
 /// Registers whose contents are compared, more than the encodings below can name.
-const REGISTERS: u32 = 24;
+const REGISTERS: u32 = 48;
 
 const COMPILED: Options = Options {
     enabled: true,
@@ -193,16 +193,20 @@ pub fn encode(
 ) -> Option<Vec<u8>> {
     let gfx9 = target.generation() == 9;
     let op = u32::from(op);
+    // Few registers, so that results meet, and now and then more than the host has.
+    let vector = |n: u8| match n & 0x40 {
+        0 => u32::from(n % 12),
+        _ => u32::from(n % 44),
+    };
     // Sources of 9 bits: mostly registers, then scalars and constants.
     let source = |n: u8| match n {
-        0..=127 => 256 + u32::from(n % 12),
+        0..=127 => 256 + vector(n),
         128..=175 => u32::from(n % 12),
         176..=183 => scalar::VCC as u32 + u32::from(n & 1),
         184..=215 => 128 + u32::from(n % 80),
         216..=239 => 240 + u32::from(n % 9),
         _ => 255,
     };
-    let vector = |n: u8| u32::from(n % 12);
     let [a, b, c, d] = operands;
     let literal = [
         0x3f80_0000 ^ u32::from(extra) << 20,

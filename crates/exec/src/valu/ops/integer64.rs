@@ -43,7 +43,7 @@ ops! {
         let product = L::join(L::mul(a, b), L::mul_hi_i(a, b));
         let sum = sum::<L>(product, c);
         // The mask is bit 64 of the exact sum: its sign, or the opposite of that where it overflows.
-        let [p, c_high, s] = [product, c, sum].map(|w| L::split(w).1);
+        let (p, c_high, s) = (L::split(product).1, L::split(c).1, L::split(sum).1);
         let overflow = L::and(L::xor(p, s), L::xor(c_high, s));
         let negative = L::lt_i(L::xor(s, overflow), L::splat(0));
         (if x.clamp() { saturated_i::<L>(product, c) } else { sum }, negative)

@@ -166,13 +166,18 @@ pub fn median<L: Lanes, F: Format>(rule: Rule, a: L::V, b: L::V, c: L::V) -> L::
     L::select(nan, three::<L, F>(rule, (Min, Min), (a, b, c)), numbers)
 }
 
+/// The 16 bits from bit `at` on.
+#[inline(always)]
+fn half<L: Lanes>(v: L::V, at: u32) -> L::V {
+    L::and(L::shr(v, L::splat(at)), L::splat(0xffff))
+}
+
 /// The smaller or the larger of two pairs of halves.
 #[inline(always)]
 pub fn pairs<L: Lanes>(rule: Rule, pick: Pick, a: L::V, b: L::V) -> L::V {
-    let [low, high] = [0, 16].map(|at| {
-        let part = |v: L::V| L::and(L::shr(v, L::splat(at)), L::splat(0xffff));
-        two::<L, Half>(rule, pick, part(a), part(b))
-    });
+    // Not by `array::map`: what std calls is compiled without the back end's instructions.
+    let low = two::<L, Half>(rule, pick, half::<L>(a, 0), half::<L>(b, 0));
+    let high = two::<L, Half>(rule, pick, half::<L>(a, 16), half::<L>(b, 16));
     super::support::pack::<L>(low, high)
 }
 
