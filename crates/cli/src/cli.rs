@@ -53,11 +53,26 @@ enum Command {
 #[error("{0}")]
 pub struct UsageError(pub String);
 
+/// A better error than that of an unexpected argument where the first word is no command: beside the form without a
+/// command the grammar cannot tell.
+fn unknown_command(error: &clap::Error) -> Option<clap::Error> {
+    let word = std::env::args().nth(1)?;
+    let command = Cli::command();
+    let known = command.get_subcommands().any(|sub| sub.get_name() == word);
+    (error.kind() == ErrorKind::UnknownArgument && !known && !word.starts_with('-')).then(|| {
+        Cli::command().error(
+            ErrorKind::InvalidSubcommand,
+            format!("unrecognized subcommand '{word}'"),
+        )
+    })
+}
+
 /// Parses the command line, runs the command, reports.
 pub fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
+            let error = unknown_command(&error).unwrap_or(error);
             // A reader of the help text that has gone away is no error.
             let _ = error.print();
             return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
