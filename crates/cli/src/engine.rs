@@ -49,20 +49,6 @@ pub fn backend() -> Result<Backend> {
     Ok(backend)
 }
 
-/// Whether code is compiled: `ROCJITSU_JIT` says 0 or 1; by default it is where the host can.
-///
-/// # Errors
-///
-/// Any other value.
-pub fn compiler() -> Result<jit::Options> {
-    let value = std::env::var_os("ROCJITSU_JIT").unwrap_or_default();
-    match &*value.to_string_lossy() {
-        "" | "1" => Ok(jit::Options::default()),
-        "0" => Ok(jit::Options::OFF),
-        other => bail!("ROCJITSU_JIT is `{other}`: it takes 0 or 1"),
-    }
-}
-
 /// A device that runs launches.
 pub struct Engine {
     device: Device,

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, OnceLock};
 
-use rocjitsu_gpu::dispatch::{Device, Limits};
+use rocjitsu_gpu::dispatch::{Device, Limits, jit};
 use rocjitsu_gpu::memory::{Memory, PAGE, Storage};
 use rustix::io::Errno;
 
@@ -129,7 +129,10 @@ impl Context {
             lds_per_unit: config.lds_kib << 10,
             xccs: config.xccs,
         };
-        let device = Device::new(target, driver.backend(), limits, self.memory(index)?)
+        // A value that is neither 0 nor 1 was refused before the program started.
+        let compiler = jit::Options::from_environment().unwrap_or_default();
+        let memory = self.memory(index)?;
+        let device = Device::compiling(target, driver.backend(), compiler, limits, memory)
             .map_err(|_| Errno::NODEV)?;
         Ok(gpu.device.get_or_init(|| Arc::new(device)).clone())
     }

@@ -167,7 +167,7 @@ impl GpuArgs {
             gpu,
             threads: threads.map_or(cores, |threads| threads as usize),
             backend,
-            compiler: engine::compiler().map_err(|error| UsageError(error.to_string()))?,
+            compiler: jit::Options::from_environment().map_err(UsageError)?,
             eager_registers: self.eager_registers,
             fast_matrix: self.fast_matrix,
         })

@@ -58,6 +58,19 @@ impl Options {
         enabled: false,
         threshold: 0,
     };
+
+    /// What the environment variable `ROCJITSU_JIT` says, 0 or 1; the default if it is not there.
+    ///
+    /// # Errors
+    /// Any other value, which the text names.
+    pub fn from_environment() -> Result<Options, String> {
+        let value = std::env::var_os("ROCJITSU_JIT").unwrap_or_default();
+        match &*value.to_string_lossy() {
+            "" | "1" => Ok(Options::default()),
+            "0" => Ok(Options::OFF),
+            other => Err(format!("ROCJITSU_JIT is `{other}`: it takes 0 or 1")),
+        }
+    }
 }
 
 /// What compiling has given and cost.

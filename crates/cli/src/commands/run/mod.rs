@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
+use rocjitsu_gpu::dispatch::jit;
 
 use super::{Status, gpu};
 use crate::cli::UsageError;
@@ -91,6 +92,8 @@ pub fn run(args: &Args, _: &mut Output) -> Result<Status> {
     let Some((name, arguments)) = program.split_first() else {
         bail!(UsageError("a program is needed".to_owned()));
     };
+    // The library in the program would have no way to refuse.
+    jit::Options::from_environment().map_err(UsageError)?;
     let file = match program::find(name) {
         Ok(file) => file,
         Err(missing) => {
