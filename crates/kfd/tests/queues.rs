@@ -1,11 +1,12 @@
 //! Queues: what CREATE_QUEUE refuses, kernels that never end or are none, queues that share a GPU.
 
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use rocjitsu_config::{Machine, preset_for_target};
-use rocjitsu_kfd::Errno;
 use rocjitsu_kfd::abi::{self, alloc_flags, event_type, queue_type};
 use rocjitsu_kfd::client::{Buffer, Client, Queue, signal};
+use rocjitsu_kfd::{Errno, Fault};
 
 /// `s_endpgm` and `s_branch -1` (itself) of gfx9.
 const END: u32 = 0xbf81_0000;
@@ -47,6 +48,18 @@ fn packet(kernel: &Buffer, completion: u64) -> [u8; 64] {
 /// Waits until the first packet's wave runs: nobody tells, but packets are counted when they begin.
 fn until_begun(client: &Client) {
     while client.driver.report().packets.is_empty() {
+        std::thread::yield_now();
+    }
+}
+
+/// The driver's faults, once there is one: the program may hear of it a moment before the report does.
+fn faults(client: &Client) -> Vec<Fault> {
+    let start = Instant::now();
+    loop {
+        let faults = client.driver.report().faults;
+        if !faults.is_empty() || start.elapsed() > Duration::from_secs(60) {
+            return faults;
+        }
         std::thread::yield_now();
     }
 }
@@ -232,7 +245,8 @@ fn an_illegal_instruction_goes_to_the_inactive_signal() {
         0x4000_0000
     );
     assert!(client.wait(hardware, 0).unwrap().is_none());
-    let faults = client.driver.report().faults;
+    let faults = faults(&client);
+    assert_eq!(faults.len(), 1);
     assert!(faults[0].text.contains("gfx942"), "{}", faults[0].text);
     // The queue is dead, not the others.
     let mut other = client.aql_queue(0).unwrap();

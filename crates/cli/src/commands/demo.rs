@@ -8,6 +8,7 @@ use rocjitsu_config::Machine;
 use rocjitsu_isa::Target;
 
 use super::{Status, gpu};
+use crate::cli::UsageError;
 use crate::launch::Launch;
 use crate::launch::description::Description;
 use crate::launch::from_description::Selection;
@@ -75,6 +76,11 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Status> {
     };
     let launch = launch(target)?;
     let host = args.gpu.resolve(launch.code.target())?;
+    if host.eager_registers {
+        bail!(UsageError(
+            "--eager-registers compares launches: use it with `rocjitsu launch`".to_owned()
+        ));
+    }
     let mut machine = Machine::new(vec![host.gpu.clone()]);
     machine.options.threads = u32::try_from(host.threads).ok();
     machine.options.lanes = Some(host.backend.name().to_owned());

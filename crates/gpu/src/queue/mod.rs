@@ -164,6 +164,45 @@ struct Cx<'a> {
     threads: usize,
 }
 
+impl<'a> Cx<'a> {
+    fn new(
+        device: &'a Device,
+        platform: &'a dyn Platform,
+        stop: &'a AtomicBool,
+        threads: usize,
+    ) -> Self {
+        Cx {
+            device,
+            bus: bus::Bus::new(device.memory()),
+            platform,
+            stop,
+            threads,
+        }
+    }
+
+    /// One step of a processor of plain commands: what `process` does, unless a fault has stopped the queue for good
+    /// (`dead`) or does so now.
+    fn step(
+        &mut self,
+        dead: &mut Option<QueueFault>,
+        process: impl FnOnce(&mut Self) -> Result<Step, Trouble>,
+    ) -> Step {
+        if let Some(fault) = dead {
+            return Step::Fault(fault.clone());
+        }
+        match process(self) {
+            Ok(step) => step,
+            Err(Trouble::Stopped) => Step::Idle,
+            Err(Trouble::Fault(fault)) => {
+                if let Some(memory) = &fault.memory {
+                    self.platform.memory_fault(memory);
+                }
+                Step::Fault(dead.insert(fault).clone())
+            }
+        }
+    }
+}
+
 /// What stops a processor in the middle of a packet.
 #[derive(Debug)]
 enum Trouble {

@@ -127,13 +127,7 @@ impl Aql {
         if self.rung.is_none() {
             return Step::Idle;
         }
-        let mut cx = Cx {
-            device,
-            bus: Bus::new(device.memory()),
-            platform,
-            stop,
-            threads: self.params.threads,
-        };
+        let mut cx = Cx::new(device, platform, stop, self.params.threads);
         let mut worked = false;
         for _ in 0..BATCH {
             if stop.load(Ordering::Relaxed) {

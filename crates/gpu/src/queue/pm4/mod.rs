@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use registers::Registers;
 
-use super::bus::Bus;
 use super::ring::{self, Ring};
 use super::{Cx, Platform, QueueFault, Step, Trouble, error};
 use crate::dispatch::Device;
@@ -67,26 +66,11 @@ impl Pm4 {
         platform: &dyn Platform,
         stop: &AtomicBool,
     ) -> Step {
-        if let Some(fault) = &self.dead {
-            return Step::Fault(fault.clone());
-        }
-        let mut cx = Cx {
-            device,
-            bus: Bus::new(device.memory()),
-            platform,
-            stop,
-            threads: self.params.threads,
-        };
-        let fault = match self.process(&mut cx, doorbell) {
-            Ok(step) => return step,
-            Err(Trouble::Stopped) => return Step::Idle,
-            Err(Trouble::Fault(fault)) => fault,
-        };
-        if let Some(memory) = &fault.memory {
-            platform.memory_fault(memory);
-        }
-        self.dead = Some(fault.clone());
-        Step::Fault(fault)
+        let mut dead = self.dead.take();
+        let step = Cx::new(device, platform, stop, self.params.threads)
+            .step(&mut dead, |cx| self.process(cx, doorbell));
+        self.dead = dead;
+        step
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, doorbell: u64) -> Result<Step, Trouble> {

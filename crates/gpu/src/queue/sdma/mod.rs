@@ -5,7 +5,6 @@ mod rect;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::bus::Bus;
 use super::ring::{self, Ring};
 use super::{Cx, Platform, QueueFault, Step, Trouble, error};
 use crate::dispatch::Device;
@@ -74,26 +73,11 @@ impl Sdma {
         platform: &dyn Platform,
         stop: &AtomicBool,
     ) -> Step {
-        if let Some(fault) = &self.dead {
-            return Step::Fault(fault.clone());
-        }
-        let mut cx = Cx {
-            device,
-            bus: Bus::new(device.memory()),
-            platform,
-            stop,
-            threads: 1,
-        };
-        let fault = match self.process(&mut cx, doorbell) {
-            Ok(step) => return step,
-            Err(Trouble::Stopped) => return Step::Idle,
-            Err(Trouble::Fault(fault)) => fault,
-        };
-        if let Some(memory) = &fault.memory {
-            platform.memory_fault(memory);
-        }
-        self.dead = Some(fault.clone());
-        Step::Fault(fault)
+        let mut dead = self.dead.take();
+        let step =
+            Cx::new(device, platform, stop, 1).step(&mut dead, |cx| self.process(cx, doorbell));
+        self.dead = dead;
+        step
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, doorbell: u64) -> Result<Step, Trouble> {
