@@ -26,8 +26,6 @@ pub(super) mod kind {
 const FIRST_FLAGS: u32 = 1 | 2;
 /// `KFD_IOCTL_SVM_FLAG_GPU_RO`.
 const GPU_READ_ONLY: u32 = 8;
-/// All flags that there are.
-const ALL_FLAGS: u32 = 0xff;
 /// `KFD_IOCTL_SVM_LOCATION_SYSMEM`: the processor's memory.
 const SYSTEM: u32 = 0;
 /// `KFD_IOCTL_SVM_LOCATION_UNDEFINED`.
@@ -109,10 +107,11 @@ pub(super) enum Change {
 }
 
 impl Change {
-    /// Checks an attribute; `gpu` finds a `gpu_id`.
+    /// Checks an attribute; `gpu` finds a `gpu_id`. Linux takes any flags, and libhsakmt relies on it: it clears all bits
+    /// but those that it sets.
     ///
     /// # Errors
-    /// `EINVAL` for an unknown kind, flag or GPU.
+    /// `EINVAL` for an unknown kind or GPU.
     pub(super) fn new(
         attribute: SvmAttribute,
         gpu: impl Fn(u32) -> Result<usize, Errno>,
@@ -122,11 +121,6 @@ impl Change {
             SYSTEM | UNDEFINED => Ok(value),
             gpu_id => gpu(gpu_id).map(|_| value),
         };
-        let flags = || {
-            Some(value)
-                .filter(|&flags| flags & !ALL_FLAGS == 0)
-                .ok_or(Errno::INVAL)
-        };
         Ok(match attribute.kind {
             kind::PREFERRED_LOC => Change::Preferred(location()?),
             // There is no undefined place to bring memory to.
@@ -135,8 +129,8 @@ impl Change {
             kind::ACCESS => Change::Access(gpu(value)?),
             kind::ACCESS_IN_PLACE => Change::InPlace(gpu(value)?),
             kind::NO_ACCESS => Change::NoAccess(gpu(value)?),
-            kind::SET_FLAGS => Change::SetFlags(flags()?),
-            kind::CLR_FLAGS => Change::ClearFlags(flags()?),
+            kind::SET_FLAGS => Change::SetFlags(value),
+            kind::CLR_FLAGS => Change::ClearFlags(value),
             kind::GRANULARITY => Change::Granularity(value),
             _ => return Err(Errno::INVAL),
         })
@@ -376,8 +370,6 @@ mod tests {
             (2, 0),
             (3, 99),
             (4, 1),
-            (5, 0x100),
-            (6, 1 << 31),
             (8, 0),
         ] {
             assert_eq!(
@@ -461,6 +453,20 @@ mod tests {
             .map(|(at, range)| (*at, range.end))
             .collect();
         assert_eq!(left, [(0x1000, 0x1800), (0x4800, 0x5000)]);
+    }
+
+    #[test]
+    fn all_flags_but_those_wanted_are_cleared_as_libhsakmt_does() {
+        let mut table = Table::default();
+        let changes = [
+            change(kind::CLR_FLAGS, !0x51).unwrap(),
+            change(kind::SET_FLAGS, 0x51).unwrap(),
+        ];
+        table.set(0x1000, 0x2000, &changes, false, 4);
+        assert_eq!(
+            ask(&table, 0x1000, 0x2000, false, &[(5, 0), (6, 0)]).unwrap(),
+            [(5, 0x51), (6, !0x51)]
+        );
     }
 
     #[test]
