@@ -232,6 +232,32 @@ fn signals_go_on_to_the_program() {
 }
 
 #[test]
+fn a_program_starts_with_no_signal_blocked() {
+    // Unlike a shell, cat does not look at the mask that it is started with.
+    let mut child = rocjitsu(&["run", "--", "cat"])
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    std::io::Write::write_all(&mut input, b"ready\n").unwrap();
+    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
+    assert_eq!(lines.next().unwrap().unwrap(), "ready");
+    let done = Command::new("kill")
+        .args(["-TERM", &child.id().to_string()])
+        .status()
+        .unwrap();
+    assert!(done.success());
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while child.try_wait().unwrap().is_none() && std::time::Instant::now() < until {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    // A program that the signal did not end ends now, with 0.
+    drop(input);
+    assert_eq!(child.wait().unwrap().code(), Some(128 + 15));
+}
+
+#[test]
 fn the_report_is_json_or_a_page() {
     let touch = "cat /sys/class/kfd/kfd/topology/nodes/1/gpu_id";
     let json = scratch("report.json");

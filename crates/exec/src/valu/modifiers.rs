@@ -261,9 +261,11 @@ impl DppPattern {
             // row_mirror, row_half_mirror
             0x140 => Some(row + (15 - at)),
             0x141 => Some(lane & !7 | (7 - (lane & 7))),
-            // row_bcast:15 and row_bcast:31 (gfx9): the last lane of the row (half) before
-            0x142 => row.checked_sub(1),
-            0x143 => (lane >= 32).then_some(31),
+            // row_bcast:15 and row_bcast:31 (gfx9): the last lane of the row (half) before. Lanes of the first row
+            // (half) keep their own value: the manuals' rows for the shifts end in "else use bound_cntl", these do not,
+            // and rocWMMA's tests of the chips expect it.
+            0x142 => Some(row.checked_sub(1).unwrap_or(lane)),
+            0x143 => Some(if lane >= 32 { 31 } else { lane }),
             // row_newbcast (gfx90a) and row_share (gfx10 on)
             0x150..=0x15f => Some(row + n),
             // row_xmask

@@ -32,13 +32,19 @@ pub fn run(command: &mut Command) -> io::Result<u8> {
         }
         set.assume_init()
     };
-    // The signals wait until they are asked for below. The child starts with none blocked.
-    // SAFETY: the set is valid, the old one is not wanted.
-    unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) };
+    // The signals wait until they are asked for below. The child inherits what is blocked, so it gets the mask back
+    // that this process was started with.
+    let mut before = MaybeUninit::uninit();
+    // SAFETY: the set is valid; the call fills in the old one.
+    let before = unsafe {
+        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, before.as_mut_ptr());
+        before.assume_init()
+    };
     // If this process is killed, the program must not stay behind.
-    // SAFETY: the closure makes one system call, which is allowed between fork and exec.
+    // SAFETY: the closure makes system calls only, which are allowed between fork and exec; the set is valid.
     unsafe {
-        command.pre_exec(|| {
+        command.pre_exec(move || {
+            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut());
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM);
             Ok(())
         });
