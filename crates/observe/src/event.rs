@@ -2,6 +2,7 @@
 //! Everything is architectural: what an instruction does on the chip, not how it is executed here.
 
 use std::ops::BitOr;
+use std::sync::Arc;
 
 use rocjitsu_isa::{FeatureSet, Inst, RegFile, Target};
 
@@ -71,9 +72,9 @@ pub enum Family {
     Lds,
     /// Vector memory: global, flat, scratch, buffer.
     Global,
-    /// Branches, barriers, messages, ends.
+    /// Branches, barriers, waits, messages, ends.
     Control,
-    /// Waits and hints.
+    /// What is none of these.
     Other,
 }
 
@@ -134,8 +135,10 @@ pub struct Dispatch<'a> {
     pub kernarg: u64,
     /// Bytes of the kernarg segment, 0 if the descriptor does not say.
     pub kernarg_bytes: u32,
+    /// Workgroups of a cluster in x, y, z.
+    pub cluster: [u32; 3],
     /// The GPU's memory.
-    pub memory: &'a dyn MemoryView,
+    pub memory: &'a Arc<dyn MemoryView>,
 }
 
 /// A dispatch that has ended.
@@ -147,6 +150,8 @@ pub struct Ended<'a> {
     pub kernel: &'a str,
     /// Wave instructions executed, by the engine's own count.
     pub instructions: u64,
+    /// The same by [`Family`], in the order of [`Family::ALL`].
+    pub families: [u64; Family::ALL.len()],
     /// Waves that ran.
     pub waves: u64,
     /// Seconds from the first wave to the last.
@@ -318,11 +323,13 @@ pub enum Barrier {
 }
 
 /// Memory that the GPU reaches.
-pub trait MemoryView: Sync {
+pub trait MemoryView: Send + Sync {
     /// Copies bytes out; false if they are not all there.
     fn read(&self, address: u64, to: &mut [u8]) -> bool;
     /// The allocation that an address is in.
     fn allocation(&self, address: u64) -> Option<Allocation>;
+    /// All allocations, by their start.
+    fn allocations(&self) -> Vec<Allocation>;
     /// What lies at or near an address, as a phrase.
     fn describe(&self, address: u64) -> String;
 }

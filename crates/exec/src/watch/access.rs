@@ -297,14 +297,9 @@ impl Log<'_> {
         });
     }
 
-    /// An access to LDS: the part that is inside the allocation.
-    fn lds(&mut self, cx: &Cx<'_, '_>, kind: AccessKind, lane: usize, address: u32, bytes: u32) {
-        let size = cx.group.lds.len() as u64;
-        let end = (u64::from(address) + u64::from(bytes)).min(size);
-        if u64::from(address) < end {
-            let bytes = (end - u64::from(address)) as u32;
-            self.add(Space::Lds, kind, lane, address.into(), bytes);
-        }
+    /// An access to LDS, as it is addressed: bytes behind the allocation read as zero and are not written.
+    fn lds(&mut self, kind: AccessKind, lane: usize, address: u32, bytes: u32) {
+        self.add(Space::Lds, kind, lane, address.into(), bytes);
     }
 }
 
@@ -351,7 +346,7 @@ pub fn of(cx: &Cx<'_, '_>, record: &Record, info: &Info, out: &mut Vec<Access>) 
             } else {
                 (AccessKind::Store, bytes.max(4))
             };
-            for_lanes(lanes, |lane| log.lds(cx, kind, lane, place(lane), bytes));
+            for_lanes(lanes, |lane| log.lds(kind, lane, place(lane), bytes));
         }
         Path::Async { store } => {
             let register = if store { record.src[2] } else { record.dst };
@@ -365,7 +360,7 @@ pub fn of(cx: &Cx<'_, '_>, record: &Record, info: &Info, out: &mut Vec<Access>) 
             } else {
                 AccessKind::Store
             };
-            for_lanes(lanes, |lane| log.lds(cx, other, lane, in_lds[lane], bytes));
+            for_lanes(lanes, |lane| log.lds(other, lane, in_lds[lane], bytes));
         }
         Path::Lds | Path::Lds2 | Path::LdsTile => {
             let row = cx.wave.v.read(record.src[0].vector().unwrap_or(0));
@@ -376,7 +371,7 @@ pub fn of(cx: &Cx<'_, '_>, record: &Record, info: &Info, out: &mut Vec<Access>) 
             };
             let mut at = |offset: i64| {
                 let at = lds::addresses(row, offset as u32);
-                for_lanes(lanes, |lane| log.lds(cx, kind, lane, at[lane], bytes));
+                for_lanes(lanes, |lane| log.lds(kind, lane, at[lane], bytes));
             };
             at(record.imm);
             if shape.path == Path::Lds2 {
@@ -386,15 +381,15 @@ pub fn of(cx: &Cx<'_, '_>, record: &Record, info: &Info, out: &mut Vec<Access>) 
         Path::LdsByLane => {
             let base = (cx.wave.s[scalar::M0] & 0xffff).wrapping_add(record.imm as u32);
             for_lanes(exec, |lane| {
-                log.lds(cx, kind, lane, base.wrapping_add(4 * lane as u32), 4)
+                log.lds(kind, lane, base.wrapping_add(4 * lane as u32), 4)
             });
         }
         Path::LdsAppend if exec != 0 => {
             let at = crate::lds::shared_address(cx, record);
-            log.lds(cx, kind, exec.trailing_zeros() as usize, at, 4);
+            log.lds(kind, exec.trailing_zeros() as usize, at, 4);
         }
         Path::LdsAppend => {}
-        Path::LdsDirect => log.lds(cx, kind, 0, cx.wave.s[scalar::M0] & 0xffff, 4),
+        Path::LdsDirect => log.lds(kind, 0, cx.wave.s[scalar::M0] & 0xffff, 4),
         Path::Scalar { buffer } => {
             let (address, bytes) = smem::place(cx, record, buffer, bytes);
             if bytes > 0 {
@@ -413,7 +408,7 @@ pub fn of(cx: &Cx<'_, '_>, record: &Record, info: &Info, out: &mut Vec<Access>) 
                     } else {
                         AccessKind::Store
                     };
-                    log.lds(cx, kind, 0, at, bytes);
+                    log.lds(kind, 0, at, bytes);
                 }
             }
         }
@@ -440,7 +435,7 @@ fn memory(cx: &Cx<'_, '_>, record: &Record, log: &mut Log<'_>) {
     for_lanes(found.global, |l| {
         log.add(Space::Global, kind, l, at[l], bytes)
     });
-    for_lanes(found.lds, |l| log.lds(cx, kind, l, at[l] as u32, bytes));
+    for_lanes(found.lds, |l| log.lds(kind, l, at[l] as u32, bytes));
     for_lanes(found.scratch, |lane| {
         scratch_lane(cx, record, at[lane] as u32, lane, log)
     });

@@ -112,6 +112,7 @@ pub(crate) fn create(call: &Call<'_>, args: &mut CreateQueue) -> Handled {
     let platform = QueuePlatform {
         events: call.context.events.clone(),
         recorder: call.driver.recorder().clone(),
+        plugins: call.driver.plugins().cloned(),
         memory,
         gpu: format!("GPU {index} ({})", config.target),
         gpu_id: args.gpu_id,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rocjitsu_exec::memory::FaultKind;
 use rocjitsu_gpu::memory::Memory;
 use rocjitsu_gpu::queue::{DispatchReport, Engine, MemoryFault, Platform, QueueFault};
-use rocjitsu_observe::{Observer, Silent};
+use rocjitsu_observe::{Observer, Plugins, Silent};
 
 use super::exception;
 use crate::abi::{HwException, MemoryException};
@@ -29,6 +29,8 @@ pub(super) struct QueuePlatform {
     pub(super) events: Arc<Events>,
     pub(super) recorder: Arc<Recorder>,
     pub(super) memory: Arc<Memory>,
+    /// The plugins that watch, if there are any.
+    pub(super) plugins: Option<Arc<Plugins>>,
     /// Name of the GPU for messages.
     pub(super) gpu: String,
     pub(super) gpu_id: u32,
@@ -48,7 +50,10 @@ impl Platform for QueuePlatform {
     }
 
     fn observer(&self) -> &dyn Observer {
-        &Silent
+        match &self.plugins {
+            Some(plugins) => &**plugins,
+            None => &Silent,
+        }
     }
 
     fn packet(&self, engine: Engine, name: &'static str) {

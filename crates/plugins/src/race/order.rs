@@ -1,0 +1,235 @@
+//! What orders the accesses of one wave for others: waits, releases, acquires. Sources: LLVM's AMDGPU usage guide,
+//! memory model of each target.
+
+use rocjitsu_isa::Target;
+use rocjitsu_observe::{Access, AccessKind, Instruction, Scope, Space};
+
+use super::clock::{Clock, Clocks, Kind};
+use super::shadow::Flags;
+use crate::counters::{Issue, Outstanding, issued, waited};
+
+/// The memory model of a target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rules {
+    target: Target,
+    /// Stores carry no scope: any of them may be a release.
+    plain_stores_release: bool,
+    /// Stores reach other workgroups only by a write-back.
+    needs_write_back: bool,
+}
+
+/// What an access does besides moving data.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Class {
+    /// Waves of other workgroups (in LDS: other waves) see it.
+    pub sync: bool,
+    /// It reads what others have released.
+    pub acquires: bool,
+    /// It releases.
+    pub releases: bool,
+    /// Later accesses of the wave do not wait for it.
+    pub detached: bool,
+    /// It arrives at a barrier that lies in LDS (gfx1250), which others read to see whether it is complete.
+    pub object: bool,
+}
+
+impl Rules {
+    /// The model of a target.
+    pub fn of(target: Target) -> Rules {
+        let modern = matches!(target, Target::Gfx942 | Target::Gfx950) || target.generation() >= 12;
+        Rules {
+            target,
+            plain_stores_release: !modern,
+            needs_write_back: matches!(target, Target::Gfx942 | Target::Gfx950),
+        }
+    }
+
+    /// What an access does.
+    pub fn classify(&self, access: &Access, instruction: &Instruction) -> Class {
+        let name = instruction.mnemonic();
+        let atomic = access.kind == AccessKind::Atomic;
+        if access.space == Space::Lds {
+            return Class {
+                sync: atomic,
+                acquires: atomic,
+                releases: atomic,
+                detached: is_detached(name),
+                object: name.contains("barrier_arrive"),
+            };
+        }
+        let wide = access.scope >= Scope::Agent;
+        let store = access.kind == AccessKind::Store;
+        let small = access.bytes <= 8;
+        let may_release = small && store && self.plain_stores_release;
+        Class {
+            sync: wide || atomic || may_release,
+            acquires: wide || atomic,
+            releases: wide || atomic || may_release,
+            detached: is_detached(name),
+            object: false,
+        }
+    }
+
+    /// Whether two accesses to the same bytes are meant to meet.
+    pub fn both_sync(&self, old: Flags, new: Flags) -> bool {
+        if old.atomic && new.atomic || old.object || new.object {
+            return true;
+        }
+        // A plain store is a release only for those who look for one.
+        let plain = |flags: Flags| self.plain_stores_release && flags.write && !flags.atomic;
+        old.sync && new.sync && !(plain(old) && plain(new))
+    }
+
+    fn is_write_back(&self, instruction: &Instruction) -> bool {
+        let name = instruction.mnemonic();
+        name.contains("wbl2") || name.contains("wbinv")
+    }
+
+    fn is_invalidation(&self, instruction: &Instruction) -> bool {
+        let name = instruction.mnemonic();
+        match self.target.generation() {
+            9 => name.starts_with("buffer_inv") || name.starts_with("buffer_wbinv"),
+            12 => name.starts_with("global_inv") || name.starts_with("global_wbinv"),
+            // The invalidation of L0 is the last of the two.
+            _ => name.starts_with("buffer_gl0_inv"),
+        }
+    }
+}
+
+/// Copies between memory and LDS, which the wave itself has to wait for.
+fn is_detached(name: &str) -> bool {
+    name.contains("_lds") && !name.starts_with("ds_") && !name.starts_with("lds_")
+}
+
+/// An operation under way: its time, and the kinds of accesses that it makes.
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    epoch: u32,
+    /// It stores to LDS.
+    lds: bool,
+    /// It stores to memory.
+    memory: bool,
+}
+
+/// What a wave knows, and what of it is complete.
+pub struct Wavefront {
+    number: u32,
+    /// The time of the wave's next access, from 1.
+    pub epoch: u32,
+    /// What it knows of others.
+    pub clocks: Clocks,
+    /// A barrier that it has come to: slot and phase.
+    pub waits: Option<(u8, u32)>,
+    outstanding: Outstanding<Pending>,
+    /// What it knew when it wrote its caches back.
+    written_back: Clocks,
+    /// What it will know after an invalidation of its caches.
+    acquired: Clocks,
+}
+
+impl Wavefront {
+    /// A wave that begins.
+    pub fn new(number: u32) -> Wavefront {
+        Wavefront {
+            number,
+            epoch: Clock::FIRST,
+            clocks: Clocks::default(),
+            waits: None,
+            outstanding: Outstanding::default(),
+            written_back: Clocks::default(),
+            acquired: Clocks::default(),
+        }
+    }
+
+    /// An instruction is about to execute.
+    pub fn before(&mut self, rules: &Rules, instruction: &Instruction) {
+        let inst = &instruction.inst;
+        for (counter, n) in waited(inst) {
+            self.outstanding.wait(counter, n);
+        }
+        let issues: Vec<Issue> = issued(inst);
+        if !issues.is_empty() {
+            self.epoch += 1;
+            let name = instruction.mnemonic();
+            let stores = !name.contains("load") && !name.contains("read") || name.contains("_lds");
+            let lds = name.starts_with("ds_") || name.contains("_lds") || name.starts_with("flat");
+            let pending = Pending {
+                epoch: self.epoch,
+                lds: lds && stores,
+                memory: !name.starts_with("ds_") && stores,
+            };
+            issues
+                .into_iter()
+                .for_each(|issue| self.outstanding.push(issue, pending));
+        }
+        if rules.is_write_back(instruction) {
+            self.written_back = self.known(true);
+        }
+        if rules.is_invalidation(instruction) {
+            let acquired = std::mem::take(&mut self.acquired);
+            self.clocks.join(&acquired);
+        }
+    }
+
+    /// Whether an access is still under way.
+    pub fn is_pending(&self, epoch: u32) -> bool {
+        self.outstanding
+            .iter()
+            .any(|(_, pending)| pending.epoch == epoch)
+    }
+
+    /// What it knows, itself included. `device`: its stores to memory count when waits have told that they are
+    /// complete; a workgroup's waves see them in order anyway.
+    fn known(&self, device: bool) -> Clocks {
+        let complete = |of: fn(&Pending) -> bool| {
+            let pending = self.outstanding.iter().map(|(_, pending)| pending);
+            let first = pending.filter(|p| of(p)).map(|p| p.epoch - 1).min();
+            first.unwrap_or(self.epoch)
+        };
+        let lds = complete(|pending| pending.lds);
+        let store = if device {
+            complete(|pending| pending.memory)
+        } else {
+            self.epoch
+        };
+        let mut known = self.clocks.clone();
+        known.know(self.number, Clock([self.epoch, lds, self.epoch, store]));
+        known
+    }
+
+    /// What others learn when it signals a barrier.
+    pub fn at_barrier(&self) -> Clocks {
+        self.known(false)
+    }
+
+    /// What others learn when they acquire a word that it writes now.
+    pub fn released(&self, rules: &Rules, lds: bool) -> Clocks {
+        let mut known = self.known(!lds);
+        if rules.needs_write_back && !lds {
+            known = known.with_stores_of(&self.written_back);
+        }
+        // The releasing access itself comes behind what it releases.
+        let own = [Kind::LdsLoad, Kind::LdsStore, Kind::Load, Kind::Store];
+        debug_assert!(
+            own.iter()
+                .all(|&kind| known.get(self.number, kind) <= self.epoch)
+        );
+        known
+    }
+
+    /// It has read a word that was released. In LDS that is all; memory is known after an invalidation.
+    pub fn acquire(&mut self, released: &Clocks, lds: bool) {
+        if lds {
+            self.clocks.join_lds(released);
+        } else {
+            self.acquired.join(released);
+        }
+    }
+
+    /// The wave has ended; nobody asks what it knew.
+    pub fn forget(&mut self) {
+        self.clocks.clear();
+        self.acquired.clear();
+        self.written_back.clear();
+    }
+}
