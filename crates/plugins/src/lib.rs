@@ -20,5 +20,5 @@ mod trace;
 
 pub use counters::{Counter, Issue, issued, waited};
 pub use options::Options;
-pub use select::{Chosen, NAMES, PluginError, Selection, SinkKind, Sinks, build};
+pub use select::{Chosen, NAMES, PluginError, Selection, SinkKind, Sinks, build, make};
 pub use symbols::Symbols;

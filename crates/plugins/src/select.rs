@@ -141,7 +141,7 @@ pub struct PluginError {
 pub fn build(chosen: &Chosen, mut warn: impl FnMut(&PluginError)) -> Result<Plugins, PluginError> {
     let mut plugins = Plugins::new();
     for selection in &chosen.plugins {
-        match make(selection, &chosen.sinks) {
+        match with_sinks(selection, &chosen.sinks) {
             Ok(plugin) => plugins.add(selection.name.clone(), plugin),
             Err(what) => {
                 let error = PluginError {
@@ -158,10 +158,35 @@ pub fn build(chosen: &Chosen, mut warn: impl FnMut(&PluginError)) -> Result<Plug
     Ok(plugins)
 }
 
-fn make(selection: &Selection, sinks: &Sinks) -> Result<Box<dyn Plugin>, String> {
-    let mut options = selection.options.clone();
+/// Whether a name is the path of a loadable plugin.
+fn is_file(name: &str) -> bool {
+    name.contains('/') || name.ends_with(".so")
+}
+
+/// Makes a plugin with the sinks that it asks for.
+fn with_sinks(selection: &Selection, sinks: &Sinks) -> Result<Box<dyn Plugin>, String> {
+    let mut selection = selection.clone();
+    let own = selection.options.text("file");
+    // Nothing is written to before it is known that there is such a plugin.
+    if is_file(&selection.name) {
+        return make(&selection, Lines::new(Vec::new()));
+    }
+    make(&selection, Lines::new(Vec::new()))?;
+    let lines = match own {
+        Some(path) => Lines::new(vec![open(Path::new(&path))?]),
+        None => lines(&selection.name, sinks)?,
+    };
+    make(&selection, lines)
+}
+
+/// Makes one plugin, whose records go to `lines`.
+///
+/// # Errors
+/// What is wrong with its name or options.
+pub fn make(selection: &Selection, lines: Lines) -> Result<Box<dyn Plugin>, String> {
+    let options = selection.options.clone();
     let name = selection.name.as_str();
-    if name.contains('/') || name.ends_with(".so") {
+    if is_file(name) {
         return foreign::load(Path::new(name), &options);
     }
     if !NAMES.contains(&name) {
@@ -170,10 +195,6 @@ fn make(selection: &Selection, sinks: &Sinks) -> Result<Box<dyn Plugin>, String>
             NAMES.join(", ")
         ));
     }
-    let lines = match options.text("file") {
-        Some(path) => Lines::new(vec![open(Path::new(&path))?]),
-        None => lines(name, sinks)?,
-    };
     match name {
         "throughput" => throughput::make(options, lines),
         "instruction_mix" => mix::make(options, lines),
