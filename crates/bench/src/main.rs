@@ -7,6 +7,7 @@ mod loads;
 mod matrix;
 mod memory;
 mod native;
+mod plugins;
 mod processes;
 mod rules;
 
@@ -16,7 +17,7 @@ use clap::Parser;
 /// Measures rocjitsu. Each figure is the least of several runs; ratios are of figures of one run.
 #[derive(Parser)]
 struct Args {
-    /// Sections: loops, matrix, registers, corpus, dispatch, memory, start; all by default
+    /// Sections: loops, matrix, registers, corpus, dispatch, memory, start, plugins; all by default
     sections: Vec<String>,
     /// Runs of which the fastest counts
     #[arg(long, default_value_t = 5)]
@@ -47,6 +48,9 @@ fn main() -> Result<()> {
     }
     if wanted("memory") {
         memory::resolver(args.repeat)?;
+    }
+    if wanted("plugins") {
+        plugins::costs(&args.data, args.repeat)?;
     }
     if wanted("start") {
         processes::start(&args.data, args.repeat)?;

@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 use crate::options::Options;
 use crate::symbols::Symbols;
 use clock::{Clock, Clocks, Kind};
-use order::{Rules, Wavefront};
+use order::{Facts, Rules, Wavefront};
 use shadow::{Entry, Flags, Shadow};
 
 /// Makes the plugin.
@@ -49,6 +49,7 @@ pub fn make(mut options: Options, lines: Lines) -> Result<Box<dyn Plugin>, Strin
         sync: HashMap::new(),
         sites: Vec::new(),
         places: HashMap::new(),
+        facts: HashMap::new(),
         found: BTreeMap::new(),
         total: 0,
     }))
@@ -72,7 +73,7 @@ struct Group {
     /// What waves knew when they ended: barriers no longer wait for them.
     ended: Clocks,
     /// Words of LDS that atomics have released.
-    sync: HashMap<u64, Clocks>,
+    sync: HashMap<u64, Arc<Clocks>>,
     /// Words that hold a barrier, whose readers acquire what arrived.
     objects: HashSet<u64>,
 }
@@ -95,10 +96,12 @@ struct Race {
     clusters: HashMap<(u64, u32), Clocks>,
     global: Shadow,
     /// What was known when a word was released.
-    sync: HashMap<u64, Clocks>,
+    sync: HashMap<u64, Arc<Clocks>>,
     /// Instructions that accessed memory, by number.
     sites: Vec<Instruction>,
     places: HashMap<u64, u32>,
+    /// What is known of instructions, by address; the word tells whether it is still the same one.
+    facts: HashMap<u64, (u128, Arc<Facts>)>,
     /// Races by the instructions, with how often they were met.
     found: BTreeMap<(InLds, u64, u64), u64>,
     total: u64,
@@ -118,6 +121,18 @@ impl Race {
             });
         }
         number
+    }
+
+    fn facts(&mut self, instruction: &Instruction) -> Arc<Facts> {
+        let word = instruction.inst.word();
+        match self.facts.get(&instruction.pc) {
+            Some((known, facts)) if *known == word => facts.clone(),
+            _ => {
+                let facts = Arc::new(self.rules.facts(instruction));
+                self.facts.insert(instruction.pc, (word, facts.clone()));
+                facts
+            }
+        }
     }
 
     fn site(&mut self, instruction: &Instruction) -> u32 {
@@ -149,25 +164,19 @@ impl Race {
         }
     }
 
-    fn access(
-        &mut self,
-        number: u32,
-        site: u32,
-        access: &Access,
-        instruction: &Instruction,
-    ) -> Outcome {
+    fn access(&mut self, number: u32, site: u32, access: &Access, facts: &Facts) -> Outcome {
         let Known { wave, front } = &self.waves[number as usize];
         let group = wave.group;
         let global = access.space == Space::Global;
-        let class = self.rules.classify(access, instruction);
+        let class = self.rules.classify(access, facts);
         let reads = access.kind != AccessKind::Store;
         let writes = access.kind != AccessKind::Load;
         let flags = Flags {
             write: writes,
             atomic: access.kind == AccessKind::Atomic,
             sync: class.sync,
-            detached: class.detached && writes,
-            object: class.object,
+            detached: facts.detached && writes,
+            object: facts.object,
         };
         let entry = Entry {
             wave: number,
@@ -206,19 +215,14 @@ impl Race {
         for (old, at) in races {
             self.report(&old, number, site, access, at)?;
         }
-        self.synchronise(number, access, class, reads, writes);
+        self.synchronise(number, access, class, facts.object);
         Ok(())
     }
 
     /// Release by a store and acquire by a load of a word that waves synchronise by.
-    fn synchronise(
-        &mut self,
-        number: u32,
-        access: &Access,
-        class: order::Class,
-        reads: bool,
-        writes: bool,
-    ) {
+    fn synchronise(&mut self, number: u32, access: &Access, class: order::Class, object: bool) {
+        let reads = access.kind != AccessKind::Store;
+        let writes = access.kind != AccessKind::Load;
         let known = &mut self.waves[number as usize];
         let word = access.address & !3;
         let mut acquires = class.acquires;
@@ -226,7 +230,7 @@ impl Race {
             &mut self.sync
         } else {
             let group = self.groups.entry(known.wave.group).or_default();
-            if class.object {
+            if object {
                 group.objects.insert(word);
             }
             acquires |= group.objects.contains(&word);
@@ -244,7 +248,7 @@ impl Race {
                 .released(&self.rules, access.space == Space::Lds);
             // What an atomic leaves is released by all that came before it, too.
             if access.kind == AccessKind::Atomic {
-                map.entry(word).or_default().join(&released);
+                Arc::make_mut(map.entry(word).or_default()).join(&released);
             } else {
                 map.insert(word, released);
             }
@@ -369,16 +373,17 @@ impl Plugin for Race {
     fn before(&mut self, step: &Step<'_>, _: &dyn State) -> Outcome {
         let number = self.number(step.wave);
         self.resume(number);
-        let front = &mut self.waves[number as usize].front;
-        front.before(&self.rules, step.instruction);
+        let facts = self.facts(step.instruction);
+        self.waves[number as usize].front.before(&facts);
         Ok(())
     }
 
     fn accesses(&mut self, step: &Step<'_>, accesses: &[Access], _: &dyn State) -> Outcome {
         let number = self.number(step.wave);
         let site = self.site(step.instruction);
+        let facts = self.facts(step.instruction);
         for access in accesses.iter().filter(|a| a.space != Space::Scratch) {
-            self.access(number, site, access, step.instruction)?;
+            self.access(number, site, access, &facts)?;
         }
         Ok(())
     }

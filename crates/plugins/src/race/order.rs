@@ -1,12 +1,14 @@
 //! What orders the accesses of one wave for others: waits, releases, acquires. Sources: LLVM's AMDGPU usage guide,
 //! memory model of each target.
 
+use std::sync::Arc;
+
 use rocjitsu_isa::Target;
 use rocjitsu_observe::{Access, AccessKind, Instruction, Scope, Space};
 
-use super::clock::{Clock, Clocks, Kind};
+use super::clock::{Clock, Clocks};
 use super::shadow::Flags;
-use crate::counters::{Issue, Outstanding, issued, waited};
+use crate::counters::{Counter, Issue, Outstanding, issued, waited};
 
 /// The memory model of a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +29,17 @@ pub struct Class {
     pub acquires: bool,
     /// It releases.
     pub releases: bool,
+}
+
+/// What the order of accesses needs to know of an instruction.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    waits: Vec<(Counter, usize)>,
+    issues: Vec<Issue>,
+    stores_lds: bool,
+    stores_memory: bool,
+    writes_back: bool,
+    invalidates: bool,
     /// Later accesses of the wave do not wait for it.
     pub detached: bool,
     /// It arrives at a barrier that lies in LDS (gfx1250), which others read to see whether it is complete.
@@ -44,29 +57,40 @@ impl Rules {
         }
     }
 
-    /// What an access does.
-    pub fn classify(&self, access: &Access, instruction: &Instruction) -> Class {
+    /// What the order of accesses needs to know of an instruction.
+    pub fn facts(&self, instruction: &Instruction) -> Facts {
         let name = instruction.mnemonic();
+        let stores = !name.contains("load") && !name.contains("read") || name.contains("_lds");
+        let lds = name.starts_with("ds_") || name.contains("_lds") || name.starts_with("flat");
+        Facts {
+            waits: waited(&instruction.inst),
+            issues: issued(&instruction.inst),
+            stores_lds: lds && stores,
+            stores_memory: !name.starts_with("ds_") && stores,
+            writes_back: name.contains("wbl2") || name.contains("wbinv"),
+            invalidates: self.is_invalidation(name),
+            detached: is_detached(name),
+            object: name.contains("barrier_arrive"),
+        }
+    }
+
+    /// What an access of an instruction does.
+    pub fn classify(&self, access: &Access, facts: &Facts) -> Class {
         let atomic = access.kind == AccessKind::Atomic;
         if access.space == Space::Lds {
             return Class {
                 sync: atomic,
                 acquires: atomic,
                 releases: atomic,
-                detached: is_detached(name),
-                object: name.contains("barrier_arrive"),
             };
         }
         let wide = access.scope >= Scope::Agent;
         let store = access.kind == AccessKind::Store;
-        let small = access.bytes <= 8;
-        let may_release = small && store && self.plain_stores_release;
+        let may_release = access.bytes <= 8 && store && self.plain_stores_release;
         Class {
             sync: wide || atomic || may_release,
             acquires: wide || atomic,
             releases: wide || atomic || may_release,
-            detached: is_detached(name),
-            object: false,
         }
     }
 
@@ -80,13 +104,7 @@ impl Rules {
         old.sync && new.sync && !(plain(old) && plain(new))
     }
 
-    fn is_write_back(&self, instruction: &Instruction) -> bool {
-        let name = instruction.mnemonic();
-        name.contains("wbl2") || name.contains("wbinv")
-    }
-
-    fn is_invalidation(&self, instruction: &Instruction) -> bool {
-        let name = instruction.mnemonic();
+    fn is_invalidation(&self, name: &str) -> bool {
         match self.target.generation() {
             9 => name.starts_with("buffer_inv") || name.starts_with("buffer_wbinv"),
             12 => name.starts_with("global_inv") || name.starts_with("global_wbinv"),
@@ -125,6 +143,8 @@ pub struct Wavefront {
     written_back: Clocks,
     /// What it will know after an invalidation of its caches.
     acquired: Clocks,
+    /// What its last release of memory or LDS told, and when that was.
+    released: Option<(u32, bool, Arc<Clocks>)>,
 }
 
 impl Wavefront {
@@ -138,34 +158,30 @@ impl Wavefront {
             outstanding: Outstanding::default(),
             written_back: Clocks::default(),
             acquired: Clocks::default(),
+            released: None,
         }
     }
 
     /// An instruction is about to execute.
-    pub fn before(&mut self, rules: &Rules, instruction: &Instruction) {
-        let inst = &instruction.inst;
-        for (counter, n) in waited(inst) {
+    pub fn before(&mut self, facts: &Facts) {
+        for &(counter, n) in &facts.waits {
             self.outstanding.wait(counter, n);
         }
-        let issues: Vec<Issue> = issued(inst);
-        if !issues.is_empty() {
+        if !facts.issues.is_empty() {
             self.epoch += 1;
-            let name = instruction.mnemonic();
-            let stores = !name.contains("load") && !name.contains("read") || name.contains("_lds");
-            let lds = name.starts_with("ds_") || name.contains("_lds") || name.starts_with("flat");
             let pending = Pending {
                 epoch: self.epoch,
-                lds: lds && stores,
-                memory: !name.starts_with("ds_") && stores,
+                lds: facts.stores_lds,
+                memory: facts.stores_memory,
             };
-            issues
-                .into_iter()
-                .for_each(|issue| self.outstanding.push(issue, pending));
+            for &issue in &facts.issues {
+                self.outstanding.push(issue, pending);
+            }
         }
-        if rules.is_write_back(instruction) {
+        if facts.writes_back {
             self.written_back = self.known(true);
         }
-        if rules.is_invalidation(instruction) {
+        if facts.invalidates {
             let acquired = std::mem::take(&mut self.acquired);
             self.clocks.join(&acquired);
         }
@@ -203,17 +219,19 @@ impl Wavefront {
     }
 
     /// What others learn when they acquire a word that it writes now.
-    pub fn released(&self, rules: &Rules, lds: bool) -> Clocks {
+    pub fn released(&mut self, rules: &Rules, lds: bool) -> Arc<Clocks> {
+        // The lanes of an instruction release the same.
+        if let Some((epoch, of_lds, released)) = &self.released
+            && (*epoch, *of_lds) == (self.epoch, lds)
+        {
+            return released.clone();
+        }
         let mut known = self.known(!lds);
         if rules.needs_write_back && !lds {
             known = known.with_stores_of(&self.written_back);
         }
-        // The releasing access itself comes behind what it releases.
-        let own = [Kind::LdsLoad, Kind::LdsStore, Kind::Load, Kind::Store];
-        debug_assert!(
-            own.iter()
-                .all(|&kind| known.get(self.number, kind) <= self.epoch)
-        );
+        let known = Arc::new(known);
+        self.released = Some((self.epoch, lds, known.clone()));
         known
     }
 
