@@ -12,7 +12,7 @@ use crate::error::{Cause, Fault};
 use crate::jit::{self, Jit, Part};
 use crate::lower::{Lowering, State, lower};
 use crate::memory::MemoryPort;
-use crate::record::{Class, Record};
+use crate::record::{COUNTERS, Record};
 use crate::watch::{self, Info};
 
 /// The longest block, in instructions.
@@ -31,8 +31,8 @@ struct Key {
 pub struct Block {
     /// The instructions in order.
     pub records: Box<[Record]>,
-    /// How many there are of each class.
-    pub counts: [u32; Class::COUNT],
+    /// How many there are of each class, and how many that are only bounded.
+    pub counts: [u32; COUNTERS],
     /// Address behind the last one.
     pub end: u64,
     /// Lanes of the waves that execute it.
@@ -124,6 +124,15 @@ impl CodeCache {
         self.fast_matrix = fast;
     }
 
+    /// Calls `visit` with every record of every block that is there: of all code that waves came to and that was not
+    /// changed since.
+    pub fn visit(&self, mut visit: impl FnMut(&Record)) {
+        let blocks = self.blocks.read().unwrap_or_else(|e| e.into_inner());
+        for block in blocks.values() {
+            block.records.iter().for_each(&mut visit);
+        }
+    }
+
     /// Drops all decoded code, as an invalidation of the instruction cache asks for.
     pub fn invalidate(&self) {
         self.blocks
@@ -192,7 +201,7 @@ impl CodeCache {
         lowering.fast_matrix = self.fast_matrix;
         let set = self.target.execution_set(key.state.lanes());
         let mut records = Vec::new();
-        let mut counts = [0; Class::COUNT];
+        let mut counts = [0; COUNTERS];
         let mut pc = key.pc;
         while records.len() < BLOCK_LIMIT {
             let record = match self.record(pc, set, &mut lowering, memory) {
@@ -202,7 +211,7 @@ impl CodeCache {
                 Err(_) => break,
             };
             pc = record.next_pc;
-            counts[record.class as usize] += 1;
+            record.count(&mut counts);
             let last = record.ends_block;
             records.push(record);
             if last {

@@ -93,13 +93,13 @@ fn run_loop<const REGISTERS: bool, const ACCESSES: bool>(
                 exec: cx.wave.exec(),
             };
             match one::<REGISTERS, ACCESSES>(cx, record, info, &step, watch) {
-                Ok(Flow::Next) => counts[record.class as usize] += 1,
+                Ok(Flow::Next) => record.count(counts),
                 Ok(Flow::Jump) => {
-                    counts[record.class as usize] += 1;
+                    record.count(counts);
                     break;
                 }
                 Ok(Flow::Wait) => {
-                    counts[record.class as usize] += 1;
+                    record.count(counts);
                     if std::mem::take(&mut cx.wave.code_stale) {
                         code.invalidate();
                     }

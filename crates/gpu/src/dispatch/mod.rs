@@ -3,13 +3,16 @@
 
 mod error;
 mod launch;
+mod pause;
 mod scratch;
 mod stall;
 mod watch;
 mod worker;
 
 pub use error::DispatchError;
+pub use pause::Pause;
 
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -18,7 +21,7 @@ use rocjitsu_exec::code::CodeCache;
 use rocjitsu_exec::error::{Cause, Fault};
 pub use rocjitsu_exec::jit;
 use rocjitsu_exec::memory::{AddressSpace, MemoryPort};
-use rocjitsu_exec::record::Class;
+use rocjitsu_exec::record::{Class, Exactness};
 use rocjitsu_exec::run::Counts;
 use rocjitsu_exec::wave::Wave;
 use rocjitsu_isa::Target;
@@ -130,6 +133,8 @@ pub struct Options<'a> {
     pub eager_registers: bool,
     /// Once this is set, the dispatch ends as soon as each wave that runs has had its turn.
     pub stop: Option<&'a AtomicBool>,
+    /// Stops the waves for a while; needs `stop`, which ends that, too.
+    pub pause: Option<&'a Pause>,
     /// Trust code that was decoded before, unless mappings have changed or [`Device::invalidate_code`] was
     /// called: what the instruction caches do. Otherwise all of it is compared with memory first.
     pub trust_code: bool,
@@ -144,6 +149,7 @@ impl Default for Options<'_> {
             threads: 1,
             eager_registers: false,
             stop: None,
+            pause: None,
             trust_code: false,
             interrupt: None,
         }
@@ -153,7 +159,7 @@ impl Default for Options<'_> {
 /// What a dispatch did.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Statistics {
-    /// Wave instructions executed, by [`Class`].
+    /// Wave instructions executed, by [`Class`], and those that are only bounded.
     pub instructions: Counts,
     /// Waves that ran.
     pub waves: u64,
@@ -168,7 +174,12 @@ pub struct Statistics {
 impl Statistics {
     /// Wave instructions of all classes.
     pub fn total(&self) -> u64 {
-        self.instructions.iter().sum()
+        self.instructions.iter().take(Class::COUNT).sum()
+    }
+
+    /// Wave instructions whose results are only within a bound of the hardware's, of all classes.
+    pub fn bounded(&self) -> u64 {
+        self.instructions[Class::COUNT]
     }
 
     /// Instructions of a class.
@@ -267,6 +278,24 @@ impl Device {
     /// Why nothing is.
     pub fn compiled(&self) -> Result<jit::Report, &str> {
         self.code.compiled()
+    }
+
+    /// Instruction forms in the code that waves came to, unless it was changed since: name and encoding, and the bound
+    /// where the results of the form are not the hardware's bits.
+    pub fn forms(&self) -> BTreeMap<(&'static str, String), Option<&'static str>> {
+        let mut seen = HashMap::new();
+        self.code.visit(|record| {
+            let bound = match record.exactness {
+                Exactness::Exact => None,
+                Exactness::Bounded(bound) => Some(bound),
+            };
+            *seen
+                .entry((record.inst.op(), record.inst.format()))
+                .or_default() = bound;
+        });
+        seen.into_iter()
+            .map(|((op, format), bound)| ((op.name(), format!("{format:?}")), bound))
+            .collect()
     }
 
     /// The lane back end.
@@ -495,11 +524,16 @@ impl Shared<'_> {
             .product()
     }
 
-    /// Whether the program asked for the dispatch to end before its work is done.
+    /// Whether the program asked for the dispatch to end before its work is done. Asked between turns of waves: if
+    /// they are to pause, the answer comes when they may go on.
     fn stopped_by_program(&self) -> bool {
-        self.options
-            .stop
-            .is_some_and(|stop| stop.load(Ordering::Relaxed))
+        let Some(stop) = self.options.stop else {
+            return false;
+        };
+        if let Some(pause) = self.options.pause {
+            pause.park(stop);
+        }
+        stop.load(Ordering::Relaxed)
     }
 
     /// Records the failure of a workgroup and tells all workers to stop. Of several failures that of the lowest

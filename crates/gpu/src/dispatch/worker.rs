@@ -99,6 +99,7 @@ struct Worker<'s, 'a> {
 
 /// Runs workgroups until none is left or the dispatch is over. Calls `recruit` when that takes long.
 pub fn run(shared: &Shared<'_>, recruit: Option<&dyn Fn()>) {
+    let _present = shared.options.pause.map(super::Pause::enter);
     let device = shared.device;
     let memory = MemoryPort::new(&*device.memory);
     let kit = lock(&device.kits).pop().unwrap_or_default();

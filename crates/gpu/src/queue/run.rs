@@ -14,6 +14,7 @@ pub fn run(cx: &mut Cx<'_>, dispatch: &Dispatch) -> Result<(), Trouble> {
     let options = Options {
         threads: cx.threads,
         stop: Some(cx.stop),
+        pause: platform.pause(),
         trust_code: true,
         interrupt: Some(&interrupt),
         ..Options::default()
