@@ -41,7 +41,7 @@ struct Args {
 }
 
 /// What may be measured.
-const SECTIONS: [&str; 8] = [
+const SECTIONS: [&str; 9] = [
     "loops",
     "matrix",
     "registers",
@@ -49,6 +49,7 @@ const SECTIONS: [&str; 8] = [
     "dispatch",
     "memory",
     "start",
+    "plugins",
     "suite",
 ];
 

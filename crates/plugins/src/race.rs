@@ -176,7 +176,7 @@ impl Race {
             atomic: access.kind == AccessKind::Atomic,
             sync: class.sync,
             detached: facts.detached && writes,
-            object: facts.object,
+            object: facts.object && access.kind == AccessKind::Atomic,
         };
         let entry = Entry {
             wave: number,
@@ -215,7 +215,7 @@ impl Race {
         for (old, at) in races {
             self.report(&old, number, site, access, at)?;
         }
-        self.synchronise(number, access, class, facts.object);
+        self.synchronise(number, access, class, flags.object);
         Ok(())
     }
 
@@ -243,9 +243,12 @@ impl Race {
             known.front.acquire(clocks, access.space == Space::Lds);
         }
         if writes && class.releases {
-            let released = known
-                .front
-                .released(&self.rules, access.space == Space::Lds);
+            let released = if object {
+                known.front.arrived()
+            } else {
+                let lds = access.space == Space::Lds;
+                known.front.released(&self.rules, lds)
+            };
             // What an atomic leaves is released by all that came before it, too.
             if access.kind == AccessKind::Atomic {
                 Arc::make_mut(map.entry(word).or_default()).join(&released);

@@ -411,6 +411,9 @@ pub fn of(cx: &Cx<'_, '_>, record: &Record, info: &Info, out: &mut Vec<Access>) 
                     log.lds(kind, 0, at, bytes);
                 }
             }
+            if let Some(at) = tensor::barrier_address(cx, record) {
+                log.lds(AccessKind::Atomic, 0, at, 8);
+            }
         }
     }
 }

@@ -70,7 +70,7 @@ impl Rules {
             writes_back: name.contains("wbl2") || name.contains("wbinv"),
             invalidates: self.is_invalidation(name),
             detached: is_detached(name),
-            object: name.contains("barrier_arrive"),
+            object: name.contains("barrier_arrive") || name.starts_with("tensor_"),
         }
     }
 
@@ -197,9 +197,15 @@ impl Wavefront {
     /// What it knows, itself included. `device`: its stores to memory count when waits have told that they are
     /// complete; a workgroup's waves see them in order anyway.
     fn known(&self, device: bool) -> Clocks {
+        self.known_without(device, &[])
+    }
+
+    /// As [`Wavefront::known`], with the operations that count on `done` complete.
+    fn known_without(&self, device: bool, done: &[Counter]) -> Clocks {
         let complete = |of: fn(&Pending) -> bool| {
-            let pending = self.outstanding.iter().map(|(_, pending)| pending);
-            let first = pending.filter(|p| of(p)).map(|p| p.epoch - 1).min();
+            let pending = self.outstanding.iter();
+            let pending = pending.filter(|(issue, p)| of(p) && !done.contains(&issue.counter));
+            let first = pending.map(|(_, p)| p.epoch - 1).min();
             first.unwrap_or(self.epoch)
         };
         let lds = complete(|pending| pending.lds);
@@ -216,6 +222,12 @@ impl Wavefront {
     /// What others learn when it signals a barrier.
     pub fn at_barrier(&self) -> Clocks {
         self.known(false)
+    }
+
+    /// What others learn from its arrival at a barrier in LDS, which comes when the copies that it has begun are
+    /// complete.
+    pub fn arrived(&self) -> Arc<Clocks> {
+        Arc::new(self.known_without(false, &[Counter::Async, Counter::Tensor]))
     }
 
     /// What others learn when they acquire a word that it writes now.
