@@ -1,6 +1,6 @@
 // Kernels with one fault each, and the same kernels without it. `race_*`, `hazard_*` and `memory_*` have a fault that
 // the plugin of that name must report; `good_*` have none. Called with 4 workgroups of 256 work-items.
-// Arguments: out (4096 bytes and more), in (4096 bytes and more), flag (256 zero bytes).
+// Arguments: out (4096 bytes and more), in (5120 bytes), flag (256 zero bytes).
 #define kernel extern "C" __attribute__((global, amdgpu_flat_work_group_size(256, 256))) void
 #define lds __attribute__((shared))
 #define item __builtin_amdgcn_workitem_id_x()
@@ -208,9 +208,9 @@ kernel good_wait(u32 *out, const u32 *in, u32 *) {
     out[1024 + group * 256 + item] = second;
 }
 
-// One element behind the end of `in`, which has 1024 + 1 elements of room in its last page only.
+// One element behind the end of `in`, in the rest of its last page.
 kernel memory_out_of_bounds(u32 *out, const u32 *in, u32 *) {
-    out[group * 256 + item] = in[group * 256 + item + 1];
+    out[group * 256 + item] = in[group * 256 + item + 257];
 }
 kernel memory_lds_out_of_bounds(u32 *out, const u32 *in, u32 *) {
     lds static u32 words[256];

@@ -4,7 +4,7 @@
 use std::ops::BitOr;
 use std::sync::Arc;
 
-use rocjitsu_isa::{FeatureSet, Inst, RegFile, Target};
+use rocjitsu_isa::{FeatureSet, Inst, Name, RegFile, Target};
 
 /// A set of kinds of events. What plugins subscribe to decides which run loop executes the waves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -284,6 +284,36 @@ pub enum Scope {
     Agent,
     /// All devices and the host.
     System,
+}
+
+impl Scope {
+    /// The scope that an instruction's cache policy asks for.
+    pub fn of(inst: &Inst) -> Scope {
+        let policy = inst.field(Name::cpol).unwrap_or(0);
+        let atomic = inst.op().name().contains("atomic");
+        let by_bits = |low: bool, high: bool| match (high, low) {
+            (false, false) => Scope::Wave,
+            (false, true) => Scope::Workgroup,
+            (true, false) => Scope::Agent,
+            (true, true) => Scope::System,
+        };
+        match inst.target() {
+            // SC0 of an atomic asks for the old value.
+            Target::Gfx942 | Target::Gfx950 if atomic => {
+                [Scope::Agent, Scope::System][usize::from(policy >> 4 & 1 != 0)]
+            }
+            Target::Gfx942 | Target::Gfx950 => by_bits(policy & 1 != 0, policy >> 4 & 1 != 0),
+            target if target.generation() >= 12 => match policy >> 3 & 3 {
+                0 => Scope::Wave,
+                1 => Scope::Workgroup,
+                2 => Scope::Agent,
+                _ => Scope::System,
+            },
+            // GLC passes the caches of a compute unit; atomics work in L2.
+            _ if atomic || policy & 1 != 0 => Scope::Agent,
+            _ => Scope::Wave,
+        }
+    }
 }
 
 /// An access of one lane (or of a scalar instruction) to memory.

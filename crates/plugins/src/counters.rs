@@ -134,6 +134,18 @@ pub fn issued(inst: &Inst) -> Vec<Issue> {
     all
 }
 
+/// Whether an instruction copies between memory and LDS, past the registers.
+pub fn copies_lds(inst: &Inst) -> bool {
+    let name = inst.op().name();
+    if name.starts_with("tensor_") {
+        return true;
+    }
+    let data = [Name::vdst, Name::vdata];
+    let no_register = data.iter().all(|&name| inst.row().operand(name).is_none());
+    is_vector_memory(inst.format())
+        && (name.contains("_lds") || name.contains("_load") && no_register)
+}
+
 fn is_vector_memory(format: Format) -> bool {
     matches!(
         format,

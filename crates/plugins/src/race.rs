@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 
 use crate::options::Options;
 use crate::symbols::Symbols;
-use clock::{Clock, Clocks, Kind};
+use clock::{Clocks, Kind};
 use order::{Facts, Rules, Wavefront};
 use shadow::{Entry, Flags, Shadow};
 
@@ -169,7 +169,6 @@ impl Race {
         let group = wave.group;
         let global = access.space == Space::Global;
         let class = self.rules.classify(access, facts);
-        let reads = access.kind != AccessKind::Store;
         let writes = access.kind != AccessKind::Load;
         let flags = Flags {
             write: writes,
@@ -427,9 +426,4 @@ impl Plugin for Race {
         }
         Ok(())
     }
-}
-
-impl Clock {
-    /// The time of an access that anybody knows of at the earliest.
-    pub const FIRST: u32 = 1;
 }

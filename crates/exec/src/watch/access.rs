@@ -1,7 +1,7 @@
 //! The memory accesses that an instruction of a wave is about to make, lane by lane, by the address functions of
 //! the handlers that make them.
 
-use rocjitsu_isa::{Format, Inst, Name, Op, Target};
+use rocjitsu_isa::{Format, Inst, Name, Op};
 use rocjitsu_observe::{Access, AccessKind, Scope, Space};
 
 use super::info::Info;
@@ -73,36 +73,8 @@ impl Shape {
             path,
             kind,
             bytes,
-            scope: scope(inst),
+            scope: Scope::of(inst),
         })
-    }
-}
-
-/// The scope that an instruction's cache policy asks for (LLVM AMDGPU usage guide, memory model of each target).
-pub fn scope(inst: &Inst) -> Scope {
-    let policy = inst.field(Name::cpol).unwrap_or(0);
-    let atomic = inst.op().name().contains("atomic");
-    let by_bits = |low: bool, high: bool| match (high, low) {
-        (false, false) => Scope::Wave,
-        (false, true) => Scope::Workgroup,
-        (true, false) => Scope::Agent,
-        (true, true) => Scope::System,
-    };
-    match inst.target() {
-        // SC0 of an atomic asks for the old value.
-        Target::Gfx942 | Target::Gfx950 if atomic => {
-            [Scope::Agent, Scope::System][usize::from(policy >> 4 & 1 != 0)]
-        }
-        Target::Gfx942 | Target::Gfx950 => by_bits(policy & 1 != 0, policy >> 4 & 1 != 0),
-        target if target.generation() >= 12 => match policy >> 3 & 3 {
-            0 => Scope::Wave,
-            1 => Scope::Workgroup,
-            2 => Scope::Agent,
-            _ => Scope::System,
-        },
-        // GLC passes the caches of a compute unit; atomics work in L2.
-        _ if atomic || policy & 1 != 0 => Scope::Agent,
-        _ => Scope::Wave,
     }
 }
 

@@ -33,6 +33,9 @@ impl Kind {
 pub struct Clock(pub [u32; 4]);
 
 impl Clock {
+    /// The time of a wave's first access; before it, nothing is known.
+    pub const FIRST: u32 = 1;
+
     /// Takes the later of both.
     pub fn join(&mut self, other: Clock) {
         for (mine, theirs) in self.0.iter_mut().zip(other.0) {

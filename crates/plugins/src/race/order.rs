@@ -8,7 +8,7 @@ use rocjitsu_observe::{Access, AccessKind, Instruction, Scope, Space};
 
 use super::clock::{Clock, Clocks};
 use super::shadow::Flags;
-use crate::counters::{Counter, Issue, Outstanding, issued, waited};
+use crate::counters::{Counter, Issue, Outstanding, copies_lds, issued, waited};
 
 /// The memory model of a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,16 +60,17 @@ impl Rules {
     /// What the order of accesses needs to know of an instruction.
     pub fn facts(&self, instruction: &Instruction) -> Facts {
         let name = instruction.mnemonic();
-        let stores = !name.contains("load") && !name.contains("read") || name.contains("_lds");
-        let lds = name.starts_with("ds_") || name.contains("_lds") || name.starts_with("flat");
+        let copies = copies_lds(&instruction.inst);
+        let stores = !name.contains("load") && !name.contains("read") || copies;
+        let lds = name.starts_with("ds_") || copies || name.starts_with("flat");
         Facts {
             waits: waited(&instruction.inst),
             issues: issued(&instruction.inst),
             stores_lds: lds && stores,
             stores_memory: !name.starts_with("ds_") && stores,
-            writes_back: name.contains("wbl2") || name.contains("wbinv"),
-            invalidates: self.is_invalidation(name),
-            detached: is_detached(name),
+            writes_back: name.contains("wbl2") && Scope::of(&instruction.inst) >= Scope::Agent,
+            invalidates: self.invalidates(instruction),
+            detached: copies,
             object: name.contains("barrier_arrive") || name.starts_with("tensor_"),
         }
     }
@@ -104,19 +105,18 @@ impl Rules {
         old.sync && new.sync && !(plain(old) && plain(new))
     }
 
-    fn is_invalidation(&self, name: &str) -> bool {
+    /// Whether loads behind an instruction see what other workgroups have released.
+    fn invalidates(&self, instruction: &Instruction) -> bool {
+        let name = instruction.mnemonic();
+        let wide = Scope::of(&instruction.inst) >= Scope::Agent;
         match self.target.generation() {
-            9 => name.starts_with("buffer_inv") || name.starts_with("buffer_wbinv"),
-            12 => name.starts_with("global_inv") || name.starts_with("global_wbinv"),
-            // The invalidation of L0 is the last of the two.
-            _ => name.starts_with("buffer_gl0_inv"),
+            // gfx90a has one kind, which is for the device.
+            9 => name.starts_with("buffer_wbinvl1") || name.starts_with("buffer_inv") && wide,
+            12 => (name.starts_with("global_inv") || name.starts_with("global_wbinv")) && wide,
+            // The invalidation of L0 alone is for the workgroup.
+            _ => name.starts_with("buffer_gl1_inv"),
         }
     }
-}
-
-/// Copies between memory and LDS, which the wave itself has to wait for.
-fn is_detached(name: &str) -> bool {
-    name.contains("_lds") && !name.starts_with("ds_") && !name.starts_with("lds_")
 }
 
 /// An operation under way: its time, and the kinds of accesses that it makes.

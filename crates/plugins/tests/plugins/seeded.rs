@@ -23,7 +23,7 @@ fn code(target: Target) -> CodeObject {
 /// A launch of a kernel: 4 workgroups of 256.
 fn launch(code: &CodeObject, name: &str) -> Launch {
     let kernel = code.kernel(name).expect("in the file").clone();
-    let texts = ["buf:8192", "buf:4096:u32:seed=7", "buf:256"];
+    let texts = ["buf:8192", "buf:5120:u32:seed=7", "buf:256"];
     let arguments: Vec<Argument> = texts
         .iter()
         .map(|t| t.parse().expect("an argument"))
@@ -54,7 +54,11 @@ fn seeded_faults_are_found_and_nothing_else() {
         for kernel in code.kernels() {
             let name = kernel.name.as_str();
             let launch = launch(&code, name);
-            let watching = Watching::new(&["race", "data_hazard", "memcheck:uninitialised"]);
+            let memcheck = match name.contains("uninitialised") {
+                true => "memcheck:uninitialised",
+                false => "memcheck",
+            };
+            let watching = Watching::new(&["race", "data_hazard", memcheck]);
             if let Err(why) = Run::new(&launch).go(&launch, &watching.plugins, 2) {
                 wrong.push(format!("{target} {name}: {why}"));
                 continue;
