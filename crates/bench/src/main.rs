@@ -7,6 +7,7 @@ mod loads;
 mod matrix;
 mod memory;
 mod native;
+mod plugins;
 mod processes;
 mod rules;
 mod suite;
@@ -17,7 +18,7 @@ use clap::Parser;
 /// Measures rocjitsu. Each figure is the least of several runs; ratios are of figures of one run.
 #[derive(Parser)]
 struct Args {
-    /// Sections: loops, matrix, registers, corpus, dispatch, memory, start (these by default), and suite
+    /// Sections: loops, matrix, registers, corpus, dispatch, memory, start, plugins (these by default), and suite
     sections: Vec<String>,
     /// Runs of which the fastest counts
     #[arg(long, default_value_t = 5)]
@@ -40,7 +41,7 @@ struct Args {
 }
 
 /// What may be measured.
-const SECTIONS: [&str; 8] = [
+const SECTIONS: [&str; 9] = [
     "loops",
     "matrix",
     "registers",
@@ -48,6 +49,7 @@ const SECTIONS: [&str; 8] = [
     "dispatch",
     "memory",
     "start",
+    "plugins",
     "suite",
 ];
 
@@ -92,6 +94,9 @@ fn main() -> Result<()> {
     }
     if wanted("memory") {
         memory::resolver(args.repeat)?;
+    }
+    if wanted("plugins") {
+        plugins::costs(&args.data, args.repeat)?;
     }
     if wanted("start") {
         processes::start(&args.data, args.repeat)?;

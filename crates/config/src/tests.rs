@@ -90,7 +90,6 @@ fn a_sample_loads_as_it_is() {
             "vm.gpu.device.l2_assoc",
             "vm.gpu.pci.vram_aperture_bytes",
             "topology: num_hbm_stacks, topology: sgprs_per_wf, topology: vgprs_per_wf, topology.links",
-            "plugins.race",
         ]
     );
 }
@@ -215,8 +214,8 @@ fn wrong_files_name_the_key() {
             "did you mean `thread_allocations`?",
         ),
         (
-            with(&["require_all_plugins"], json!(true)),
-            "plugins.race: the plugin `race` is not built",
+            with(&["plugins", "race"], json!({"limit": []})),
+            "plugins.race.limit: a text, a number or a truth value belongs here",
         ),
         (
             with(&["sinks", "dir"], Value::Null),
@@ -338,4 +337,35 @@ proptest! {
             prop_assert!(error.to_string().starts_with("c.json: "));
         }
     }
+}
+
+#[test]
+fn plugins_come_from_files_and_the_environment() {
+    let text = json!({
+        "gpu": "mi300x",
+        "plugins": {"race": {"limit": 3, "fail": true}, "logging": {}},
+        "require_all_plugins": true,
+        "sinks": {"types": ["stderr", "file"], "dir": "/tmp/x"},
+    })
+    .to_string();
+    let config = Config::parse(&text, Path::new("x.json")).unwrap();
+    let mut plugins = config.options.plugins;
+    plugins.add("trace:wave=0,short; throughput");
+    assert!(plugins.require_all && plugins.directory == Some("/tmp/x".into()));
+    assert_eq!(plugins.sinks, ["stderr", "file"]);
+    let names: Vec<_> = plugins
+        .plugins
+        .iter()
+        .map(|(name, _)| name.as_str())
+        .collect();
+    assert_eq!(names, ["logging", "race", "trace", "throughput"]);
+    let option = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+    assert_eq!(
+        plugins.plugins[1].1,
+        [option("fail", "true"), option("limit", "3")]
+    );
+    assert_eq!(
+        plugins.plugins[2].1,
+        [option("wave", "0"), option("short", "")]
+    );
 }

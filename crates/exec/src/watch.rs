@@ -13,8 +13,8 @@ mod view;
 use rocjitsu_isa::Op;
 use rocjitsu_observe::{Access, Barrier, Events, Failure, Step, Touch, Watcher};
 
-pub use info::Info;
 pub(crate) use info::of_block;
+pub use info::{Info, family};
 
 use crate::code::CodeView;
 use crate::error::{Cause, Fault};

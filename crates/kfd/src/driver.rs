@@ -9,6 +9,7 @@ use rocjitsu_config::Machine;
 use rocjitsu_gpu::memory::{Arena, PAGE, shared_range};
 use rocjitsu_isa::Target;
 use rocjitsu_lanes::Backend;
+use rocjitsu_observe::Plugins;
 use rustix::io::Errno;
 
 use crate::abi::Request;
@@ -72,6 +73,8 @@ pub struct Driver {
     contexts: Mutex<Vec<Weak<Context>>>,
     user: User,
     recorder: Arc<Recorder>,
+    /// The plugins that watch dispatches. A forked child's driver has none: their locks and files are the parent's.
+    plugins: Option<Arc<Plugins>>,
     fork: ForkMark,
 }
 
@@ -129,8 +132,21 @@ impl Driver {
             contexts: Mutex::default(),
             user: User::new().map_err(io("copy buffer"))?,
             recorder: Arc::default(),
+            plugins: None,
             fork: ForkMark::new().map_err(io("fork mark"))?,
         })
+    }
+
+    /// Lets plugins watch all dispatches from now on.
+    #[must_use]
+    pub fn with_plugins(mut self, plugins: Arc<Plugins>) -> Driver {
+        self.plugins = Some(plugins);
+        self
+    }
+
+    /// The plugins that watch.
+    pub fn plugins(&self) -> Option<&Arc<Plugins>> {
+        self.plugins.as_ref()
     }
 
     /// A fresh driver for a forked child, which opens the devices anew. Descriptors of this driver

@@ -180,6 +180,24 @@ extern "C" fn after_fork_in_child() {
 
 extern "C" fn at_exit() {
     write_report();
+    finish_plugins();
+}
+
+/// Tells the plugins that the program is over, once. A failure can only be told: the program's status is its own.
+pub fn finish_plugins() {
+    static FINISHED: AtomicI32 = AtomicI32::new(0);
+    let me = this_process();
+    tell(|driver| {
+        let Some(plugins) = driver.plugins() else {
+            return;
+        };
+        if FINISHED.swap(me, Ordering::Relaxed) == me {
+            return;
+        }
+        if let Err(failure) = plugins.finish() {
+            eprintln!("rocjitsu: {failure}");
+        }
+    });
 }
 
 /// Writes the report where the configuration or ROCJITSU_REPORT says, if this process has a driver. `%p` stands for the process's number.

@@ -6,8 +6,10 @@ use std::str::FromStr;
 
 use anyhow::{Context, Result};
 use rocjitsu_isa::Target;
+use rocjitsu_observe::Plugins;
 use serde_json::json;
 
+use super::plugins::PluginArgs;
 use super::report::execute;
 use super::{Status, gpu, info};
 use crate::cli::UsageError;
@@ -73,6 +75,8 @@ pub struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    plugins: PluginArgs,
     #[command(flatten)]
     gpu: gpu::GpuArgs,
 }
@@ -200,7 +204,12 @@ fn launch(args: &Args, out: &mut Output) -> Result<Status> {
         prints.push((buffer_of(launch, print.argument, "--print")?, print));
     }
     let host = args.gpu.resolve(launch.code.target())?;
-    let report = execute(launch, &host, args.repeat, args.json)?;
+    let plugins = args.plugins.make(&args.gpu.plugins()?)?;
+    let report = execute(launch, &host, args.repeat, args.json, plugins.as_ref());
+    // They may have something to say of a run that failed; why it failed is more important.
+    let told = plugins.as_ref().map_or(Ok(()), Plugins::finish);
+    let report = report?;
+    told?;
     for (index, path) in files {
         if let (Some(buffer), Some(content)) =
             (launch.buffers.get(index), report.contents.get(index))

@@ -18,11 +18,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use rocjitsu_exec::code::CodeCache;
-use rocjitsu_exec::error::Fault;
+use rocjitsu_exec::error::{Cause, Fault};
 pub use rocjitsu_exec::jit;
 use rocjitsu_exec::memory::{AddressSpace, MemoryPort};
 use rocjitsu_exec::record::{Class, Exactness};
 use rocjitsu_exec::run::Counts;
+use rocjitsu_exec::wave::Wave;
 use rocjitsu_isa::Target;
 use rocjitsu_lanes::Backend;
 use rocjitsu_observe::{Begin, End, Observer};
@@ -553,12 +554,17 @@ impl Shared<'_> {
                 && self.failed_at.load(Ordering::Relaxed) <= workgroup
     }
 
-    fn stopped(&self, fault: Fault, workgroup: [u32; 3], wave: u32) -> DispatchError {
-        let code = launch::disassembly(self.device, self.dispatch, fault.pc);
+    fn stopped(&self, fault: Fault, workgroup: [u32; 3], wave: &Wave) -> DispatchError {
+        let mut code = launch::disassembly(self.device, self.dispatch, fault.pc);
+        let lane = match &fault.cause {
+            Cause::Memory { lane, .. } | Cause::Lds { lane, .. } => *lane,
+            _ => wave.exec().trailing_zeros() % wave.lanes,
+        };
+        code += &launch::registers(self.device, fault.pc, wave, lane);
         DispatchError::Stopped {
             kernel: self.dispatch.name.clone(),
             workgroup,
-            wave,
+            wave: wave.index,
             pc: fault.pc,
             offset: fault.pc.wrapping_sub(self.dispatch.entry) as i64,
             target: self.device.target,

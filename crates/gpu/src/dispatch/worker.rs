@@ -397,9 +397,8 @@ fn round<'u>(
             }
             Stop::Waits | Stop::Quantum => done.advanced = true,
             Stop::Fault => {
-                let (id, number) = (resident.group.id, wave.index);
                 return Err(match unit.fault.take() {
-                    Some(fault) => shared.stopped(*fault, id, number),
+                    Some(fault) => shared.stopped(*fault, resident.group.id, wave),
                     None => DispatchError::Invalid {
                         kernel: shared.dispatch.name.clone(),
                         what: "a wave stopped without a reason".to_owned(),

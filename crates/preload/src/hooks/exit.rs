@@ -17,6 +17,7 @@ unsafe extern "C" fn _Exit(status: c_int) -> ! {
 
 fn leave(status: c_int) -> ! {
     process::write_report();
+    process::finish_plugins();
     loop {
         // SAFETY: the system call ends the process, with all threads.
         unsafe { libc::syscall(libc::SYS_exit_group, status) };

@@ -13,6 +13,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use rocjitsu_gpu::dispatch::jit;
 
+use super::plugins::PluginArgs;
 use super::{Status, gpu};
 use crate::cli::UsageError;
 use crate::output::{Output, warn};
@@ -70,6 +71,8 @@ struct Options {
     /// Worker threads; by default one for each core of the host
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     threads: Option<u32>,
+    #[command(flatten)]
+    plugins: PluginArgs,
     /// Say more; up to three times
     #[arg(short, long, action = clap::ArgAction::Count)]
     verbose: u8,
@@ -144,6 +147,9 @@ fn set_environment(options: &Options, command: &mut Command) -> Result<Option<Re
     }
     if let Some(threads) = options.threads {
         command.env("ROCJITSU_THREADS", threads.to_string());
+    }
+    if !options.plugins.plugins.is_empty() {
+        command.env("ROCJITSU_PLUGINS", options.plugins.variable());
     }
     if options.verbose > 0 {
         command.env("ROCJITSU_VERBOSE", options.verbose.min(3).to_string());
