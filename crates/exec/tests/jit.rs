@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use rocjitsu_exec::target::EXECUTABLE;
 use rocjitsu_isa::Target;
 use rocjitsu_lanes::Backend;
-use sequences::{Shape, Start, check, encode, exec, next};
+use sequences::{FORMATS, Shape, Start, check, encode, exec, next};
 
 /// Every operation in every format, one at a time.
 #[test]
@@ -18,7 +18,7 @@ fn every_operation_alone() {
     for target in EXECUTABLE {
         let mut seed = 7;
         let (mut tried, mut compiled) = (0, 0);
-        for format in 0..5u8 {
+        for format in 0..FORMATS {
             for op in 0..0x400u16 {
                 let lanes = if target.generation() == 9 { 64 } else { 32 };
                 let start = Start {

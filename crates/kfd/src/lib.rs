@@ -25,5 +25,5 @@ pub mod topology;
 mod user;
 
 pub use driver::{Driver, Error};
-pub use report::{DispatchLine, Fault, IoctlCount, KernelCount, Report};
+pub use report::{DispatchLine, Executed, Fault, Interpreted, IoctlCount, KernelCount, Report};
 pub use rustix::io::Errno;
