@@ -78,6 +78,8 @@ struct Effects {
     masks: Vec<(u32, Id)>,
     words_read: Vec<u32>,
     masks_read: Vec<u32>,
+    /// Masks that are used, those among them that the run itself has written.
+    masks_used: Vec<u32>,
     /// EXEC, if it is among the masks written.
     exec: Option<u32>,
 }
@@ -198,7 +200,7 @@ impl Collector {
         for &n in &effects.words_read {
             touched.reads.insert(n as usize..n as usize + 1);
         }
-        for &n in &effects.masks_read {
+        for &n in &effects.masks_used {
             touched.reads.insert(mask(n));
         }
         for &(n, _) in &effects.masks {
@@ -306,6 +308,7 @@ impl Collector {
         self.recorder.mask = None;
         if details.takes_mask {
             let n = record.mask.scalar().ok_or(Why::Operand)? as u32;
+            effects.masks_used.push(n);
             self.recorder.mask = Some(match self.masks.get(&n) {
                 Some(&id) => id,
                 None => {

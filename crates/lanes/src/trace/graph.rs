@@ -886,4 +886,34 @@ mod tests {
         assert_ne!(once, x);
         assert_eq!(flush(&mut g, once), once);
     }
+
+    /// What packs two f16 and takes them apart again leaves nothing but the conversions, signs included.
+    #[test]
+    fn packed_halves_stay_apart() {
+        let mut g = Graph::default();
+        let rows = [0, 1].map(|n| g.leaf(Op::Row, n));
+        let packed = rows.map(|row| g.one(Op::ToF16, row, 0));
+        let wide = packed.map(|half| g.one(Op::Widen, half, 0));
+        let high = g.one(Op::ShlBy, wide[1], 16);
+        let both = g.logic(table::OR, wide[0], high);
+        let signs = g.constant(0x8000_8000);
+        let turned = g.logic(table::XOR, both, signs);
+        let swapped = g.one(Op::RotrBy, both, 16);
+        let sign = g.constant(0x8000_0000);
+        for (part, half) in packed.into_iter().enumerate() {
+            let taken = |g: &mut Graph, word: Id, high: bool| {
+                let word = if high { g.one(Op::ShrBy, word, 16) } else { word };
+                g.one(Op::Narrow, word, 0)
+            };
+            assert_eq!(taken(&mut g, both, part == 1), half);
+            assert_eq!(taken(&mut g, swapped, part == 0), half);
+            let f32 = g.one(Op::FromF16, half, 0);
+            let negative = g.logic(table::XOR, f32, sign);
+            let narrow = taken(&mut g, turned, part == 1);
+            assert_eq!(g.one(Op::FromF16, narrow, 0), negative);
+        }
+        let mask = g.constant(0xffff);
+        assert_eq!(g.logic(table::AND, both, mask), wide[0]);
+        assert_eq!(g.one(Op::ShrBy, both, 16), wide[1]);
+    }
 }
