@@ -112,6 +112,13 @@ impl Context {
         })
     }
 
+    /// The devices that exist.
+    pub(crate) fn devices(&self) -> impl Iterator<Item = &Device> {
+        self.gpus
+            .iter()
+            .filter_map(|gpu| gpu.device.get().map(Arc::as_ref))
+    }
+
     /// The device that executes a GPU's dispatches on this context's memory.
     ///
     /// # Errors

@@ -19,7 +19,7 @@ use crate::descriptors::{Descriptors, Object};
 use crate::drm::{DrmCall, RenderFile};
 use crate::file::{self, Identity};
 use crate::process::{ForkMark, lock};
-use crate::report::{Recorder, Report};
+use crate::report::{Executed, Recorder, Report};
 use crate::svm::{OwnFiles, Ranges};
 use crate::table::{self, Call, Run};
 use crate::topology::{Content, GpuIdentity, Kind, Lookup, Stat, Tree};
@@ -448,7 +448,16 @@ impl Driver {
     /// What has happened up to now.
     pub fn report(&self) -> Report {
         let gpus = self.machine.gpus.iter();
+        let mut executed = Executed::default();
+        let contexts: Vec<_> = lock(&self.contexts)
+            .iter()
+            .filter_map(Weak::upgrade)
+            .collect();
+        for device in contexts.iter().flat_map(|context| context.devices()) {
+            executed.add(device.usage());
+        }
         Report {
+            executed,
             gpus: gpus
                 .map(|gpu| format!("{} ({})", gpu.name, gpu.target))
                 .collect(),
