@@ -2,6 +2,7 @@
 //! `cargo run --release -p rocjitsu-bench -- help` lists the sections.
 
 mod dispatch;
+mod driver;
 mod kernels;
 mod loads;
 mod matrix;
@@ -16,7 +17,7 @@ use clap::Parser;
 /// Measures rocjitsu. Each figure is the least of several runs; ratios are of figures of one run.
 #[derive(Parser)]
 struct Args {
-    /// Sections: loops, matrix, registers, corpus, dispatch, memory, start; all by default
+    /// Sections: loops, matrix, registers, corpus, dispatch, driver, programs, memory, start; all by default
     sections: Vec<String>,
     /// Runs of which the fastest counts
     #[arg(long, default_value_t = 5)]
@@ -44,6 +45,12 @@ fn main() -> Result<()> {
     }
     if wanted("dispatch") {
         dispatch::packets(args.repeat)?;
+    }
+    if wanted("driver") {
+        driver::all(args.repeat)?;
+    }
+    if wanted("programs") {
+        processes::programs(args.repeat)?;
     }
     if wanted("memory") {
         memory::resolver(args.repeat)?;

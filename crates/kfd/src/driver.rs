@@ -19,7 +19,7 @@ use crate::drm::{DrmCall, RenderFile};
 use crate::file::{self, Identity};
 use crate::process::{ForkMark, lock};
 use crate::report::{Recorder, Report};
-use crate::svm::{OwnFiles, Ranges};
+use crate::svm::{Lent, OwnFiles, Ranges};
 use crate::table::{self, Call, Run};
 use crate::topology::{Content, GpuIdentity, Kind, Lookup, Stat, Tree};
 use crate::user::User;
@@ -31,8 +31,6 @@ const ARGUMENT: usize = 1 << 14;
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum Error {
-    #[error("no GPU is configured")]
-    NoGpus,
     #[error("cannot make the driver's {what}: {source}")]
     Host {
         what: &'static str,
@@ -70,21 +68,20 @@ pub struct Driver {
     buffers: Buffers,
     /// Every open `/dev/kfd` that may still live.
     contexts: Mutex<Vec<Weak<Context>>>,
+    /// Which of the program's memory any of them has lent to a GPU.
+    lent: Arc<Lent>,
     user: User,
     recorder: Arc<Recorder>,
     fork: ForkMark,
 }
 
 impl Driver {
-    /// A driver that simulates `machine`.
+    /// A driver that simulates `machine`. One without GPUs has a topology of the processor alone.
     ///
     /// # Errors
-    /// The machine has no GPU, or the host refuses memory files.
+    /// A GPU whose target does not execute, an unknown lane back end, or the host refuses memory files.
     pub fn new(machine: Machine) -> Result<Driver, Error> {
         let host = |what| move |source| Error::Host { what, source };
-        if machine.gpus.is_empty() {
-            return Err(Error::NoGpus);
-        }
         let backend = match &machine.options.lanes {
             None => Backend::best(),
             Some(name) => Backend::from_name(name)
@@ -127,6 +124,7 @@ impl Driver {
             descriptors: Descriptors::new(),
             buffers: Buffers::new(),
             contexts: Mutex::default(),
+            lent: Arc::default(),
             user: User::new().map_err(io("copy buffer"))?,
             recorder: Arc::default(),
             fork: ForkMark::new().map_err(io("fork mark"))?,
@@ -198,7 +196,7 @@ impl Driver {
             kfd: self.kfd.identity(),
             gpus: self.gpus.iter().map(|gpu| gpu.arena.identity()).collect(),
         };
-        let context = Arc::new(Context::new(self.gpus.len(), own));
+        let context = Arc::new(Context::new(self.gpus.len(), own, self.lent.clone()));
         let mut contexts = lock(&self.contexts);
         contexts.retain(|context| context.strong_count() > 0);
         contexts.push(Arc::downgrade(&context));
@@ -412,7 +410,16 @@ impl Driver {
         self.host_range(start, bytes, Ranges::unmapped);
     }
 
+    /// Whether a byte of the program's `[start, start + bytes)` may be lent to a GPU. Cheap: no lock, no system call.
+    pub fn may_lend(&self, start: u64, bytes: u64) -> bool {
+        let last = start.saturating_add(bytes).saturating_add(PAGE - 1);
+        self.lent.touches(start - start % PAGE, last)
+    }
+
     fn host_range(&self, start: u64, bytes: u64, tell: impl Fn(&Ranges, u64, u64)) {
+        if !self.may_lend(start, bytes) {
+            return;
+        }
         let first = start - start % PAGE;
         let end = start
             .checked_add(bytes)
@@ -427,6 +434,11 @@ impl Driver {
         for context in contexts {
             tell(&context.ranges, first, end);
         }
+    }
+
+    /// A number that grows with everything that [`Driver::report`] tells of.
+    pub fn changes(&self) -> u64 {
+        self.recorder.changes()
     }
 
     /// What has happened up to now.

@@ -25,5 +25,6 @@ pub mod topology;
 mod user;
 
 pub use driver::{Driver, Error};
+pub use event::around_waits;
 pub use report::{DispatchLine, Fault, Forms, IoctlCount, KernelCount, Report, Results};
 pub use rustix::io::Errno;
