@@ -58,7 +58,7 @@ struct Options {
     #[arg(long, value_name = "GPU", conflicts_with = "config", value_parser = gpu::known)]
     gpu: Option<String>,
     /// How many of it
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=64))]
     num_gpus: Option<u32>,
     /// Configuration file (see `rocjitsu config --help`)
     #[arg(long, value_name = "FILE")]
