@@ -113,7 +113,9 @@ fn processor_time() -> f64 {
 
 /// Prints all figures.
 pub fn all(repeat: u32) -> Result<()> {
-    println!("== driver: an empty kernel of one wave through ioctls, a ring and a doorbell (gfx942)");
+    println!(
+        "== driver: an empty kernel of one wave through ioctls, a ring and a doorbell (gfx942)"
+    );
     let mut program = Program::new()?;
     ioctl(&program.client)?;
     program.spin()?;
@@ -246,7 +248,11 @@ fn hooks(repeat: u32) -> Result<()> {
     for _ in 0..repeat.max(1) {
         let start = Instant::now();
         for page in 0..u64::from(ROUNDS) {
-            std::hint::black_box(client.driver.may_lend(0x7000_0000_0000 + (page << 12), 65536));
+            std::hint::black_box(
+                client
+                    .driver
+                    .may_lend(0x7000_0000_0000 + (page << 12), 65536),
+            );
         }
         asked = asked.min(start.elapsed().as_secs_f64());
         let start = Instant::now();

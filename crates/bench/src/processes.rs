@@ -141,8 +141,12 @@ pub fn registers(data: &Path, repeat: u32) -> Result<()> {
 /// Whole programs with the library loaded into them: what loading it costs, and what the driver costs once a path of its
 /// own is touched. Without ROCm: `cat` reads a file of the simulated topology and its own status.
 pub fn programs(repeat: u32) -> Result<()> {
-    println!("== programs: `cat` beside `cat` with simulated GPUs (least of {repeat} runs, one process each)");
-    let library = program()?.with_file_name("deps").join("librocjitsu_preload.so");
+    println!(
+        "== programs: `cat` beside `cat` with simulated GPUs (least of {repeat} runs, one process each)"
+    );
+    let library = program()?
+        .with_file_name("deps")
+        .join("librocjitsu_preload.so");
     ensure!(library.exists(), "{} is not there", library.display());
     const STATUS: &str = "/proc/self/status";
     const NODE: &str = "/sys/class/kfd/kfd/topology/nodes/1/properties";
@@ -177,7 +181,9 @@ fn cat(loaded: Option<(&Path, &str)>, files: &[&str]) -> Result<(f64, u64)> {
     let mut command = Command::new("cat");
     command.args(files).env_remove("ROCJITSU_REPORT");
     if let Some((library, gpu)) = loaded {
-        command.env("LD_PRELOAD", library).env("ROCJITSU_CONFIG", gpu);
+        command
+            .env("LD_PRELOAD", library)
+            .env("ROCJITSU_CONFIG", gpu);
     }
     let start = Instant::now();
     let output = command.output().context("cannot start cat")?;

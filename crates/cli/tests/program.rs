@@ -264,7 +264,9 @@ fn small_root(name: &str) -> Option<PathBuf> {
 
 #[test]
 fn a_program_can_have_another_root() {
-    let Some(root) = small_root("root") else { return };
+    let Some(root) = small_root("root") else {
+        return;
+    };
     let root = root.to_str().unwrap();
     let (report, config) = (scratch("in-root/r.json"), scratch("in-root/c.json"));
     std::fs::create_dir_all(report.parent().unwrap()).unwrap();
@@ -284,7 +286,10 @@ fn a_program_can_have_another_root() {
         script,
     ]);
     assert!(out.contains("gfx_target_version 110000"), "{out}");
-    assert!(!out.contains("home") && out.contains("librocjitsu_preload.so"), "{out}");
+    assert!(
+        !out.contains("home") && out.contains("librocjitsu_preload.so"),
+        "{out}"
+    );
     let written = std::fs::read_to_string(&report).unwrap();
     assert!(written.contains("\"complete\": true"), "{written}");
     // Nothing stays behind.
@@ -300,7 +305,10 @@ fn the_report_of_a_killed_program_names_the_signal() {
     let shown = json.to_str().unwrap();
     // The shell's own driver is what it reports of.
     let script = "exec 3< /dev/kfd; until grep -q complete $0; do sleep 0.05; done; kill -9 $$";
-    fails(128 + 9, &["run", "--report", shown, "--", "sh", "-c", script, shown]);
+    fails(
+        128 + 9,
+        &["run", "--report", shown, "--", "sh", "-c", script, shown],
+    );
     let report: serde_json::Value =
         serde_json::from_str(&std::fs::read_to_string(&json).unwrap()).unwrap();
     assert_eq!(report["signal"], 9, "{report}");
@@ -309,7 +317,10 @@ fn the_report_of_a_killed_program_names_the_signal() {
 
 #[test]
 fn a_file_of_the_reference_runs_a_program_in_the_short_form() {
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../config/samples/amd-format.json");
+    let file = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../config/samples/amd-format.json"
+    );
     let nodes = "/sys/class/kfd/kfd/topology/nodes";
     let out = prints(&["--config", file, "--", "ls", nodes]);
     assert_eq!(out, "0\n1\n2\n");

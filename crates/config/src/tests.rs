@@ -63,7 +63,10 @@ fn files_with_the_references_keys_load_as_files() {
         let machine = config.machine().unwrap();
         assert_eq!(machine.gpus.len(), count, "{file}");
         for gpu in &machine.gpus {
-            assert_eq!((gpu.target.as_str(), gpu.compute_units), (target, compute_units));
+            assert_eq!(
+                (gpu.target.as_str(), gpu.compute_units),
+                (target, compute_units)
+            );
         }
         // All that has no effect is time and what is inside of caches.
         for warning in &config.warnings {

@@ -434,10 +434,7 @@ impl fmt::Display for Report {
         writeln!(
             f,
             "  results: {} exact, {} within a bound, {} by default, {} refused",
-            self.results.exact,
-            self.results.bounded,
-            self.results.by_default,
-            self.results.refused
+            self.results.exact, self.results.bounded, self.results.by_default, self.results.refused
         )?;
         let mut kernels: Vec<_> = self.kernels.iter().collect();
         kernels.sort_by(|a, b| b.1.seconds.total_cmp(&a.1.seconds));

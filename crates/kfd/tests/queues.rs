@@ -306,7 +306,11 @@ fn a_ring_can_move_and_the_indices_stay() {
         finish(&client, &mut queue, &page, event, &signals);
     }
     assert_eq!(queue.read_index().unwrap(), 203);
-    assert_eq!(old.read(3 * 64, 2).unwrap(), [1, 0], "the old ring is left alone");
+    assert_eq!(
+        old.read(3 * 64, 2).unwrap(),
+        [1, 0],
+        "the old ring is left alone"
+    );
 }
 
 #[test]

@@ -214,7 +214,11 @@ fn a_summary_is_for_those_who_ask() {
                 .env("ROCJITSU_VERBOSE", verbose),
         );
         let text = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(text.matches("rocjitsu: 0 dispatches").count(), lines, "{text}");
+        assert_eq!(
+            text.matches("rocjitsu: 0 dispatches").count(),
+            lines,
+            "{text}"
+        );
     }
 }
 

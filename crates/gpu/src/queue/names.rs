@@ -292,7 +292,9 @@ mod tests {
         for (from, part) in [(0, &image), (0x2dc0, &dynamic)] {
             for at in 0..part.len() {
                 for value in [0u8, 0xff, 0x80] {
-                    memory.write(loaded.address + from + at as u64, &[value]).unwrap();
+                    memory
+                        .write(loaded.address + from + at as u64, &[value])
+                        .unwrap();
                     let name = KernelNames::default().find(&memory, descriptor);
                     assert!(name.is_none_or(|name| name.len() <= LONGEST), "{at:#x}");
                 }

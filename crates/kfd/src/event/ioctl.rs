@@ -66,7 +66,9 @@ pub(crate) fn wait(call: &Call<'_>, args: &mut WaitEvents) -> Handled {
             // What the thunk passes when it asks again, rounded up so that the end does not come early.
             if let Some(left) = left {
                 let left = left.as_micros().div_ceil(1000);
-                args.timeout = u32::try_from(left).unwrap_or(args.timeout).min(args.timeout);
+                args.timeout = u32::try_from(left)
+                    .unwrap_or(args.timeout)
+                    .min(args.timeout);
             }
             return Err(Errno::INTR);
         }

@@ -47,7 +47,8 @@ impl Deadline {
 
     /// What is left until then.
     pub(super) fn left(&self) -> Duration {
-        let total = |time: Timespec| i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec);
+        let total =
+            |time: Timespec| i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec);
         let left = total(self.0) - total(clock_gettime(ClockId::Monotonic));
         Duration::from_nanos(u64::try_from(left.max(0)).unwrap_or(u64::MAX))
     }

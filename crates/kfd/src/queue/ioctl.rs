@@ -3,9 +3,7 @@
 
 use rocjitsu_gpu::dispatch::Pause;
 use rocjitsu_gpu::memory::Memory;
-use rocjitsu_gpu::queue::{
-    Aql, AqlParams, Engine, KernelNames, Pm4, Pm4Params, Sdma, SdmaParams,
-};
+use rocjitsu_gpu::queue::{Aql, AqlParams, Engine, KernelNames, Pm4, Pm4Params, Sdma, SdmaParams};
 use rustix::io::Errno;
 
 use super::platform::QueuePlatform;

@@ -5,9 +5,7 @@ use std::sync::Arc;
 use rocjitsu_exec::memory::FaultKind;
 use rocjitsu_gpu::dispatch::Pause;
 use rocjitsu_gpu::memory::Memory;
-use rocjitsu_gpu::queue::{
-    DispatchReport, Engine, KernelNames, MemoryFault, Platform, QueueFault,
-};
+use rocjitsu_gpu::queue::{DispatchReport, Engine, KernelNames, MemoryFault, Platform, QueueFault};
 use rocjitsu_observe::{Observer, Silent};
 
 use super::exception;

@@ -38,10 +38,7 @@ impl Lent {
     fn word(&self, granule: u64) -> (&AtomicU64, u64) {
         // Fibonacci hashing: neighbours go to different words.
         let hash = granule.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48;
-        (
-            &self.granules[hash as usize / 64 % WORDS],
-            1 << (hash % 64),
-        )
+        (&self.granules[hash as usize / 64 % WORDS], 1 << (hash % 64))
     }
 
     /// The program's bytes in `[start, end)` are going to be lent.

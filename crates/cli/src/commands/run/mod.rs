@@ -5,7 +5,10 @@ mod child;
 mod html;
 pub mod library;
 mod program;
-#[allow(unsafe_code, reason = "mounts and the change of the root are system calls")]
+#[allow(
+    unsafe_code,
+    reason = "mounts and the change of the root are system calls"
+)]
 mod root;
 
 use std::ffi::OsString;
@@ -144,8 +147,7 @@ pub fn run(args: &Args, _: &mut Output) -> Result<Status> {
             library.display()
         ));
     }
-    let end =
-        child::run(&mut command).with_context(|| format!("cannot run {}", file.display()))?;
+    let end = child::run(&mut command).with_context(|| format!("cannot run {}", file.display()))?;
     if let Some(report) = report {
         report.finish(end)?;
     }

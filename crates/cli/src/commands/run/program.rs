@@ -129,7 +129,10 @@ pub fn check(program: &Program, view: View<'_>) -> Result<()> {
             ),
             Form::Script(interpreter) => match view(&interpreter) {
                 Some(host) => path = host,
-                None => bail!("{shown} needs {}, which is not there", interpreter.display()),
+                None => bail!(
+                    "{shown} needs {}, which is not there",
+                    interpreter.display()
+                ),
             },
             Form::Dynamic | Form::Unknown => return Ok(()),
         }

@@ -53,9 +53,19 @@ impl Root {
         mount(None, Path::new("/"), None, libc::MS_REC | libc::MS_PRIVATE)?;
         for name in SHARED {
             let from = Path::new("/").join(name);
-            mount(Some(&from), &path.join(name), None, libc::MS_BIND | libc::MS_REC)?;
+            mount(
+                Some(&from),
+                &path.join(name),
+                None,
+                libc::MS_BIND | libc::MS_REC,
+            )?;
         }
-        mount(None, &path.join("run"), Some("tmpfs"), libc::MS_NOSUID | libc::MS_NODEV)?;
+        mount(
+            None,
+            &path.join("run"),
+            Some("tmpfs"),
+            libc::MS_NOSUID | libc::MS_NODEV,
+        )?;
         let own = path.join(OWN.trim_start_matches('/'));
         std::fs::create_dir(&own).with_context(|| format!("cannot make {}", own.display()))?;
         let directory = rustix::fs::open(
@@ -146,8 +156,13 @@ fn mount(from: Option<&Path>, to: &Path, kind: Option<&str>, flags: libc::c_ulon
     if done == 0 {
         return Ok(());
     }
-    Err(io::Error::last_os_error())
-        .with_context(|| format!("cannot mount {} at {}", from.to_string_lossy(), to.display()))
+    Err(io::Error::last_os_error()).with_context(|| {
+        format!(
+            "cannot mount {} at {}",
+            from.to_string_lossy(),
+            to.display()
+        )
+    })
 }
 
 /// The variables of a program in a root: not the caller's, whose paths mean other things there.
