@@ -12,7 +12,7 @@ use crate::drm::RenderFile;
 use crate::event::Events;
 use crate::process::lock;
 use crate::queue::{Doorbells, Queues};
-use crate::svm::{Lent, OwnFiles, Ranges};
+use crate::svm::{LentFilter, OwnFiles, Ranges};
 
 /// What the kernel keeps for a process that has opened `/dev/kfd`.
 #[derive(Debug)]
@@ -50,7 +50,7 @@ impl std::fmt::Debug for ContextGpu {
 }
 
 impl Context {
-    pub(crate) fn new(gpus: usize, own: OwnFiles, lent: Arc<Lent>) -> Context {
+    pub(crate) fn new(gpus: usize, own: OwnFiles, lent: Arc<LentFilter>) -> Context {
         Context {
             queues: Queues::default(),
             allocations: Allocations::new(),

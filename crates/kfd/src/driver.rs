@@ -19,7 +19,7 @@ use crate::drm::{DrmCall, RenderFile};
 use crate::file::{self, Identity};
 use crate::process::{ForkMark, lock};
 use crate::report::{Recorder, Report};
-use crate::svm::{Lent, OwnFiles, Ranges};
+use crate::svm::{LentFilter, OwnFiles, Ranges};
 use crate::table::{self, Call, Run};
 use crate::topology::{Content, GpuIdentity, Kind, Lookup, Stat, Tree};
 use crate::user::User;
@@ -69,7 +69,7 @@ pub struct Driver {
     /// Every open `/dev/kfd` that may still live.
     contexts: Mutex<Vec<Weak<Context>>>,
     /// Which of the program's memory any of them has lent to a GPU.
-    lent: Arc<Lent>,
+    lent: Arc<LentFilter>,
     user: User,
     recorder: Arc<Recorder>,
     fork: ForkMark,

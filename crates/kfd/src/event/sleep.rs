@@ -3,7 +3,7 @@
 //! without a timeout, as WAIT_EVENTS does.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use rustix::time::{ClockId, Timespec, clock_gettime};
@@ -152,6 +152,7 @@ fn error() -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::Ordering;
 
     #[test]
     fn a_sleep_ends_at_its_time_or_when_the_word_changes() {

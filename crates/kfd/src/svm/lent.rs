@@ -12,16 +12,16 @@ const MOST: u64 = 1 << 12;
 
 /// A filter: it may take other addresses for lent ones, never the other way round.
 #[derive(Debug)]
-pub(crate) struct Lent {
+pub(crate) struct LentFilter {
     /// A bit for each granule, by a hash of its number. Bits stay.
     granules: Box<[AtomicU64; WORDS]>,
     /// So much was lent that everything counts.
     all: AtomicBool,
 }
 
-impl Default for Lent {
-    fn default() -> Lent {
-        Lent {
+impl Default for LentFilter {
+    fn default() -> LentFilter {
+        LentFilter {
             granules: Box::new([const { AtomicU64::new(0) }; WORDS]),
             all: AtomicBool::new(false),
         }
@@ -34,7 +34,7 @@ fn granules(start: u64, end: u64) -> Option<std::ops::RangeInclusive<u64>> {
     (last.saturating_sub(first) < MOST).then_some(first..=last)
 }
 
-impl Lent {
+impl LentFilter {
     fn word(&self, granule: u64) -> (&AtomicU64, u64) {
         // Fibonacci hashing: neighbours go to different words.
         let hash = granule.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48;
@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn what_was_lent_is_known_and_most_else_is_not() {
-        let lent = Lent::default();
+        let lent = LentFilter::default();
         let at = 0x7f12_3456_7000;
         assert!(!lent.touches(at, at + 4096));
         lent.note(at, at + (100 << 20));

@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use zerocopy::{FromBytes, IntoBytes};
 
 use self::attributes::{Change, Table};
-pub(crate) use self::lent::Lent;
+pub(crate) use self::lent::LentFilter;
 use crate::abi::{SetXnackMode, Svm, SvmAttribute};
 use crate::host::{self, Area};
 use crate::table::{Call, Handled};
@@ -26,7 +26,7 @@ pub(crate) struct Ranges {
     /// The files of the driver's own memory, which is not the program's to lend.
     own: OwnFiles,
     /// What of it was ever seen by a GPU, in all contexts.
-    seen: Arc<Lent>,
+    seen: Arc<LentFilter>,
 }
 
 /// Device and inode of the files that the driver keeps memory in.
@@ -121,7 +121,7 @@ fn around(svm: &Table, page: u64, area: Area) -> View {
 }
 
 impl Ranges {
-    pub(crate) fn new(gpus: usize, own: OwnFiles, seen: Arc<Lent>) -> Arc<Ranges> {
+    pub(crate) fn new(gpus: usize, own: OwnFiles, seen: Arc<LentFilter>) -> Arc<Ranges> {
         let state = State {
             xnack: false,
             svm: Table::default(),

@@ -235,8 +235,8 @@ impl Report {
             .with_context(|| format!("cannot read {}", json.display()))?;
         let mut value: serde_json::Value = serde_json::from_str(&text)
             .with_context(|| format!("{} is damaged", json.display()))?;
-        if let Some(signal) = end.signal {
-            value["signal"] = signal.into();
+        if let (Some(signal), Some(object)) = (end.signal, value.as_object_mut()) {
+            object.insert("signal".to_owned(), signal.into());
             std::fs::write(&json, format!("{value:#}\n"))
                 .with_context(|| format!("cannot write the report {}", json.display()))?;
         }
