@@ -13,6 +13,7 @@ use crate::jit::{self, Jit, Part};
 use crate::lower::{Lowering, State, lower};
 use crate::memory::MemoryPort;
 use crate::record::{COUNTERS, Record};
+use crate::watch::{self, Info};
 
 /// The longest block, in instructions.
 const BLOCK_LIMIT: usize = 256;
@@ -42,6 +43,18 @@ pub struct Block {
     claimed: AtomicBool,
     /// How it executes once that is decided: in parts, or record by record.
     parts: OnceLock<Option<Box<[Part]>>>,
+    /// State that it was decoded under.
+    state: State,
+    /// What those who watch are told of its instructions, made when the first one asks.
+    infos: OnceLock<Box<[Info]>>,
+}
+
+impl Block {
+    /// What those who watch are told of its instructions.
+    pub(crate) fn watched(&self) -> &[Info] {
+        self.infos
+            .get_or_init(|| watch::of_block(&self.records, self.lanes, self.state.banks()))
+    }
 }
 
 /// All decoded code of a device.
@@ -216,6 +229,8 @@ impl CodeCache {
                 Ok(_) => OnceLock::new(),
                 Err(_) => OnceLock::from(None),
             },
+            state: key.state,
+            infos: OnceLock::new(),
         })
     }
 

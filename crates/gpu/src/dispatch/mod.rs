@@ -6,6 +6,7 @@ mod launch;
 mod pause;
 mod scratch;
 mod stall;
+mod watch;
 mod worker;
 
 pub use error::DispatchError;
@@ -209,6 +210,7 @@ struct Shared<'a> {
     /// What the workers did, added up as they end.
     done: Mutex<Statistics>,
     observer: &'a dyn Observer,
+    watched: Option<watch::Watched<'a>>,
 }
 
 impl Device {
@@ -327,6 +329,10 @@ impl Device {
         let waves_per_group = launch::waves_of(dispatch.workgroup, dispatch.descriptor.wave_size);
         let scratch = scratch::Scratch::new(&self.memory, dispatch, waves_per_group);
         let room = scratch.room();
+        let watched = match observer.plugins() {
+            Some(plugins) => Some(watch::Watched::begin(plugins, self, dispatch, total)?),
+            None => None,
+        };
         let shared = Shared {
             device: self,
             dispatch,
@@ -343,9 +349,13 @@ impl Device {
             finished: AtomicU64::new(0),
             done: Mutex::default(),
             observer,
+            watched,
         };
         let units = (total.min(room) / shared.cluster_size()).max(1);
-        let threads = (options.threads.max(1) as u64).min(units) as usize;
+        let threads = match watched {
+            Some(watched) if watched.one_thread() => 1,
+            _ => (options.threads.max(1) as u64).min(units) as usize,
+        };
         observer.dispatch_begins(&Begin {
             kernel: &dispatch.name,
             workgroups: total,
@@ -372,6 +382,13 @@ impl Device {
             .failure
             .into_inner()
             .unwrap_or_else(|e| e.into_inner());
+        if let Some(watched) = watched {
+            let error = failure.as_ref().map(ToString::to_string);
+            let told = watched.end(dispatch, &statistics, error.as_deref());
+            if failure.is_none() {
+                told?;
+            }
+        }
         if let Some(error) = failure {
             return Err(error);
         }
