@@ -158,6 +158,29 @@ fn wrong_usage_is_said_before_anything_runs() {
 }
 
 #[test]
+fn what_the_program_would_only_meet_later_is_refused_before_it_runs() {
+    let nowhere = "/nowhere/report.json";
+    let said = fails(1, &["run", "--report", nowhere, "--", "echo", "ran"]);
+    assert!(said.contains(nowhere), "{said}");
+    let folder = std::env::temp_dir();
+    fails(
+        1,
+        &["run", "--report", folder.to_str().unwrap(), "--", "true"],
+    );
+    for (value, status) in [("foo", 2), ("", 0), ("scalar", 0)] {
+        let output = rocjitsu(&["run", "--", "true"])
+            .env("ROCJITSU_LANES", value)
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(status), "{value:?}");
+    }
+    // A page that nobody filled does not stay behind.
+    let page = scratch("unused.html");
+    prints(&["run", "--report", page.to_str().unwrap(), "--", "true"]);
+    assert!(!page.exists() && !page.with_extension("json").exists());
+}
+
+#[test]
 fn missing_programs_have_the_status_a_shell_gives() {
     assert!(fails(127, &["run", "--", "no-such-program"]).contains("no-such-program: not found"));
     assert!(fails(126, &["run", "--", "/etc/passwd"]).contains("permission denied"));

@@ -17,6 +17,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use rocjitsu_gpu::dispatch::jit;
+use rocjitsu_lanes::Backend;
 
 use super::{Status, gpu};
 use crate::cli::UsageError;
@@ -103,6 +104,7 @@ pub fn run(args: &Args, _: &mut Output) -> Result<Status> {
     };
     // The library in the program would have no way to refuse.
     jit::Options::from_environment().map_err(UsageError)?;
+    check_lanes(std::env::var_os("ROCJITSU_LANES"))?;
     let library = library::find()?;
     let report = options.report.as_deref().map(Report::new).transpose()?;
     let root = options.root.as_deref().map(root::Root::enter);
@@ -152,6 +154,25 @@ pub fn run(args: &Args, _: &mut Output) -> Result<Status> {
         report.finish(end)?;
     }
     Ok(Status::Exit(end.status))
+}
+
+/// Refuses a lane back end that is none, or that this host does not have.
+fn check_lanes(chosen: Option<OsString>) -> Result<()> {
+    let Some(chosen) = chosen.filter(|chosen| !chosen.is_empty()) else {
+        return Ok(());
+    };
+    let backend = chosen.to_str().and_then(Backend::from_name);
+    if backend.is_some_and(Backend::is_supported) {
+        return Ok(());
+    }
+    bail!(UsageError(format!(
+        "ROCJITSU_LANES={}: {}",
+        chosen.display(),
+        match backend {
+            None => "it is none of scalar, avx2, avx512",
+            Some(_) => "this host has no such instructions",
+        }
+    )))
 }
 
 /// A path that stays the same when the program changes its directory.
@@ -212,6 +233,16 @@ impl Report {
         } else {
             path.clone()
         };
+        // The program could only say at its end that it cannot be written.
+        let refused = || format!("cannot write the report {}", path.display());
+        for file in [&path, &json] {
+            let mut options = std::fs::OpenOptions::new();
+            let opened = options.append(true).create(true).open(file);
+            opened.with_context(refused)?;
+        }
+        if !json.is_file() {
+            return Ok(Report { path, json });
+        }
         // A report of an earlier run must not be taken for this one's.
         match std::fs::remove_file(&json) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -225,6 +256,10 @@ impl Report {
     fn finish(self, end: child::End) -> Result<()> {
         let Report { path, json } = self;
         if !json.exists() {
+            // It was made to see whether it can be.
+            if path != json {
+                let _ = std::fs::remove_file(&path);
+            }
             warn(&"no report: the program did not use a GPU");
             return Ok(());
         }
