@@ -25,6 +25,7 @@ pub mod topology;
 mod user;
 
 pub use driver::{Driver, Error};
+pub use event::around_waits;
 pub use report::{
     DispatchLine, Executed, Fault, Forms, Interpreted, IoctlCount, KernelCount, Report, Results,
 };

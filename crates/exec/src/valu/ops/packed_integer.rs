@@ -95,7 +95,10 @@ fn sums<L: Lanes>(a: L::V, b: L::V) -> L::V {
 fn differences<L: Lanes>(a: L::V, b: L::V) -> L::V {
     let difference = L::sub(L::or(a, L::splat(SIGNS)), L::and(b, L::splat(!SIGNS)));
     // The sign that was set is right where the operands' signs are one apart.
-    L::xor(difference, L::xor(L::and(L::xor(a, b), L::splat(SIGNS)), L::splat(SIGNS)))
+    L::xor(
+        difference,
+        L::xor(L::and(L::xor(a, b), L::splat(SIGNS)), L::splat(SIGNS)),
+    )
 }
 
 /// A shift count.
