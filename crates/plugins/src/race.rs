@@ -168,7 +168,7 @@ impl Race {
         let Known { wave, front } = &self.waves[number as usize];
         let group = wave.group;
         let global = access.space == Space::Global;
-        let class = self.rules.classify(access, facts);
+        let class = self.rules.classify(access);
         let writes = access.kind != AccessKind::Load;
         let flags = Flags {
             write: writes,

@@ -54,7 +54,7 @@ pub fn check(
         (
             "kernarg_preload_dwords",
             target.kernarg_preload_dwords,
-            descriptor.preload.length.into(),
+            descriptor.preload.length,
         ),
         ("elf_flags", target.elf_flags, code.flags()),
         (

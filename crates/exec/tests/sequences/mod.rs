@@ -286,7 +286,7 @@ fn sdwa(op: u32, [a, b, c, d]: [u8; 4], extra: u8, vector: impl Fn(u8) -> u32) -
         2 => 0x7e00_0000 | vector(d) << 17 | (op & 0xff) << 9 | SDWA,
         _ => 0x7c00_0000 | (op & 0xff) << 17 | vector(b) << 9 | SDWA,
     };
-    let selectors = u32::from(c) % 7 | (u32::from(extra & 0x3f) % 7) << 8;
+    let selectors = (u32::from(c) % 7) | (u32::from(extra & 0x3f) % 7) << 8;
     // A comparison has the mask that it writes where others have what happens to the result.
     let result = if op >> 8 & 3 == 3 {
         u32::from(c & 0x80) | u32::from(c % 12)

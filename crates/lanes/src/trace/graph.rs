@@ -537,10 +537,11 @@ impl Graph {
         {
             return self.of_one(f, a);
         }
-        if table == AND && self.constant_of(b) == Some(0xffff) {
-            if let Some(half) = self.lone_half(a, false) {
-                return half;
-            }
+        if table == AND
+            && self.constant_of(b) == Some(0xffff)
+            && let Some(half) = self.lone_half(a, false)
+        {
+            return half;
         }
         // Two constants in a row of the same function.
         if let Some(y) = self.constant_of(b)

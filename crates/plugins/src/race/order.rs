@@ -76,7 +76,7 @@ impl Rules {
     }
 
     /// What an access of an instruction does.
-    pub fn classify(&self, access: &Access, facts: &Facts) -> Class {
+    pub fn classify(&self, access: &Access) -> Class {
         let atomic = access.kind == AccessKind::Atomic;
         if access.space == Space::Lds {
             return Class {

@@ -26,7 +26,7 @@ impl Apart {
 /// Where C lies.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Place {
-    InPlace,
+    OfD,
     Elsewhere,
     Constant,
 }
@@ -53,7 +53,7 @@ fn results(op: &MatrixOp, backend: Backend, data: Data, place: Place) -> Vec<Box
         a: &a.pointers(),
         b: &b.pointers(),
         c: match place {
-            Place::InPlace => COperand::InPlace,
+            Place::OfD => COperand::InPlace,
             Place::Elsewhere => COperand::Rows(&c),
             Place::Constant => COperand::Constant(0),
         },
@@ -74,9 +74,8 @@ fn registers_lie_anywhere() {
         if op.kind == Kind::LoadScale {
             continue;
         }
-        for place in [Place::InPlace, Place::Elsewhere, Place::Constant] {
-            if place != Place::InPlace && op.kind == Kind::Sparse
-                || place == Place::InPlace && op.c != op.d
+        for place in [Place::OfD, Place::Elsewhere, Place::Constant] {
+            if place != Place::OfD && op.kind == Kind::Sparse || place == Place::OfD && op.c != op.d
             {
                 continue;
             }

@@ -83,7 +83,7 @@ impl<V: Vector, L: Layout> Strip<V, L> {
         unroll!(rows, row => {
             if columns == 2 {
                 good[row % 2] = V::ordered(good[row % 2], sums[row][0], sums[row][1]);
-            } else if row % 2 == 0 {
+            } else if usize::is_multiple_of(row, 2) {
                 good[row / 2 % 2] = V::ordered(good[row / 2 % 2], sums[row][0], sums[row + 1][0]);
             }
         });
