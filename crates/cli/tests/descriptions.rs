@@ -257,7 +257,7 @@ mod damage {
             ("wave", json!(16)),
         ] {
             let text = error(|whole| whole["targets"]["gfx942"][key] = value);
-            assert!(text.contains("is stated, but"), "{key}: {text}");
+            assert!(text.contains("stated, but"), "{key}: {text}");
         }
         let text = error(|whole| {
             whole["targets"]["gfx942"]["kernarg"]["fields"][0]["kind"] = json!("hiden_block");

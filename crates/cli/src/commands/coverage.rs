@@ -1,7 +1,7 @@
 //! `rocjitsu coverage`: which instructions of a target have semantics, by encoding. Every form of the
 //! instruction table is tried: instances of it are made, decoded and lowered.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::Write;
 
 use anyhow::Result;
@@ -265,6 +265,9 @@ impl Coverage {
             untried: BTreeSet::new(),
         };
         let executes = EXECUTABLE.contains(&target);
+        // Rows may have all bits in common and differ in what LLVM's selection needs to know of operands; the decoder
+        // finds one of them, which stands for the others.
+        let mut by_bits = HashMap::new();
         let waves: &[u32] = match target {
             Target::Gfx1250 => &[32],
             _ if target.is_cdna() => &[64],
@@ -290,11 +293,18 @@ impl Coverage {
             } else {
                 Some(DISASSEMBLED_ONLY)
             };
-            let support = match support(row, target.execution_set(wave), wave) {
-                Support::Exact | Support::Bounded(_) if !executes => Support::Missing,
-                support => support,
-            };
-            match support {
+            let mut found = support(row, target.execution_set(wave), wave);
+            let bits = (row.op, row.format, row.mask, row.value);
+            match found {
+                Support::Untried => found = *by_bits.get(&bits).unwrap_or(&found),
+                _ => {
+                    by_bits.insert(bits, found);
+                }
+            }
+            if !executes && matches!(found, Support::Exact | Support::Bounded(_)) {
+                found = Support::Missing;
+            }
+            match found {
                 Support::Exact => tally.exact += 1,
                 Support::Bounded(bound) => {
                     tally.bounded += 1;

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use rocjitsu_gpu::code_object::{CodeObject, Kernel};
 use rocjitsu_isa::{FeatureSet, Format, Inst, Name, Target, decode};
 
@@ -68,13 +68,15 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Status> {
         (None, Some(hex), Some(target)) => {
             let set = feature_set_of(target, &args.set)?;
             let Some(words) = hex else {
-                let wrong = lines(target, set, std::io::stdin().lock(), out)?;
-                return match wrong {
-                    None => Ok(Status::Good),
-                    Some(number) => bail!(
-                        "line {number} of standard input is no hexadecimal; it, and others like it, count as invalid"
-                    ),
-                };
+                if let Some(number) = lines(target, set, std::io::stdin().lock(), out)? {
+                    out.flush()?;
+                    writeln!(
+                        anstream::stderr(),
+                        "{} line {number} of standard input is no hexadecimal; it, and others like it, count as invalid",
+                        styled(BAD, "warning:")
+                    )?;
+                }
+                return Ok(Status::Good);
             };
             let bytes = parse_hex(&read_hex(words)?)?;
             let listing = Listing {

@@ -214,7 +214,11 @@ fn made(spec: &str, out: Option<PathBuf>) -> Result<Argument, String> {
 fn file(text: &str) -> Result<Argument, String> {
     let (path, element) = match text.rsplit_once(':') {
         // Neither a path nor a type is in front: what was meant as a type is wrong.
-        Some((head, _)) if !head.ends_with(".npy") && !head.ends_with(".bin") => {
+        Some((head, rest))
+            if !head.ends_with(".npy")
+                && !head.ends_with(".bin")
+                && ElementType::from_name(rest).is_none() =>
+        {
             return Err(format!(
                 "`{head}` is neither an element type ({}) nor hex, null, buf, out, nor a .npy or .bin file",
                 ElementType::names()
