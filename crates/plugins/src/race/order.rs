@@ -44,6 +44,8 @@ pub struct Facts {
     pub detached: bool,
     /// It arrives at a barrier that lies in LDS (gfx1250), which others read to see whether it is complete.
     pub object: bool,
+    /// It compares and swaps.
+    pub swaps: bool,
 }
 
 impl Rules {
@@ -72,11 +74,12 @@ impl Rules {
             invalidates: self.invalidates(instruction),
             detached: copies,
             object: name.contains("barrier_arrive") || name.starts_with("tensor_"),
+            swaps: ["cmpst", "cmpswap"].iter().any(|part| name.contains(part)),
         }
     }
 
     /// What an access of an instruction does.
-    pub fn classify(&self, access: &Access, facts: &Facts) -> Class {
+    pub fn classify(&self, access: &Access) -> Class {
         let atomic = access.kind == AccessKind::Atomic;
         if access.space == Space::Lds {
             return Class {
@@ -96,8 +99,13 @@ impl Rules {
     }
 
     /// Whether two accesses to the same bytes are meant to meet.
-    pub fn both_sync(&self, old: Flags, new: Flags) -> bool {
+    pub fn both_sync(&self, old: Flags, new: Flags, lds: bool) -> bool {
         if old.atomic && new.atomic || old.object || new.object {
+            return true;
+        }
+        // A loop that compares and swaps begins with a load, which in LDS looks like any other.
+        let load = |flags: Flags| !flags.write;
+        if lds && (old.swaps && load(new) || new.swaps && load(old)) {
             return true;
         }
         // A plain store is a release only for those who look for one.
@@ -179,7 +187,8 @@ impl Wavefront {
             }
         }
         if facts.writes_back {
-            self.written_back = self.known(true);
+            // All stores that were issued: the waits behind it are those for them.
+            self.written_back = self.known(false);
         }
         if facts.invalidates {
             let acquired = std::mem::take(&mut self.acquired);
