@@ -220,18 +220,20 @@ impl Race {
         let clocks = &front.clocks;
         let rules = &self.rules;
         let mut check = |old: &Entry, at: u64| {
+            let kind = Kind::of(global, old.flags.write, old.flags.detached);
             if old.wave == number {
-                // A copy to LDS that is still under way is not ordered before what follows it.
+                // A copy to LDS that is still under way is not ordered before what follows it, unless the wave has
+                // seen its arrival at a barrier.
                 let under_way = old.flags.detached && front.is_pending(old.epoch);
-                if under_way && old.epoch != entry.epoch {
+                let known = clocks.get(number, kind) >= old.epoch || old.flags.object;
+                if under_way && !known && !flags.object && old.epoch != entry.epoch {
                     races.push((*old, at));
                 }
                 return;
             }
-            if !old.flags.write && !writes || rules.both_sync(old.flags, flags, !global) {
+            if !old.flags.write && !writes || rules.both_sync(old.flags, flags) {
                 return;
             }
-            let kind = Kind::of(global, old.flags.write);
             if clocks.get(old.wave, kind) < old.epoch {
                 races.push((*old, at));
             }

@@ -99,13 +99,13 @@ impl Rules {
     }
 
     /// Whether two accesses to the same bytes are meant to meet.
-    pub fn both_sync(&self, old: Flags, new: Flags, lds: bool) -> bool {
+    pub fn both_sync(&self, old: Flags, new: Flags) -> bool {
         if old.atomic && new.atomic || old.object || new.object {
             return true;
         }
-        // A loop that compares and swaps begins with a load, which in LDS looks like any other.
+        // A loop that compares and swaps begins with a load, which looks like any other.
         let load = |flags: Flags| !flags.write;
-        if lds && (old.swaps && load(new) || new.swaps && load(old)) {
+        if old.swaps && load(new) || new.swaps && load(old) {
             return true;
         }
         // A plain store is a release only for those who look for one.
@@ -133,6 +133,8 @@ struct Pending {
     epoch: u32,
     /// It stores to LDS.
     lds: bool,
+    /// It copies to LDS.
+    copy: bool,
     /// It stores to memory.
     memory: bool,
 }
@@ -179,7 +181,8 @@ impl Wavefront {
             self.epoch += 1;
             let pending = Pending {
                 epoch: self.epoch,
-                lds: facts.stores_lds,
+                lds: facts.stores_lds && !facts.detached,
+                copy: facts.detached,
                 memory: facts.stores_memory,
             };
             for &issue in &facts.issues {
@@ -218,13 +221,17 @@ impl Wavefront {
             first.unwrap_or(self.epoch)
         };
         let lds = complete(|pending| pending.lds);
+        let copy = complete(|pending| pending.copy);
         let store = if device {
             complete(|pending| pending.memory)
         } else {
             self.epoch
         };
         let mut known = self.clocks.clone();
-        known.know(self.number, Clock([self.epoch, lds, self.epoch, store]));
+        known.know(
+            self.number,
+            Clock([self.epoch, lds, copy, self.epoch, store]),
+        );
         known
     }
 
