@@ -2,6 +2,7 @@
 //! `cargo run --release -p rocjitsu-bench -- help` lists the sections.
 
 mod dispatch;
+mod driver;
 mod kernels;
 mod loads;
 mod matrix;
@@ -18,7 +19,8 @@ use clap::Parser;
 /// Measures rocjitsu. Each figure is the least of several runs; ratios are of figures of one run.
 #[derive(Parser)]
 struct Args {
-    /// Sections: loops, matrix, registers, corpus, dispatch, memory, start, plugins (these by default), and suite
+    /// Sections: loops, matrix, registers, corpus, dispatch, driver, programs, memory, start, plugins (these by default), and
+    /// suite
     sections: Vec<String>,
     /// Runs of which the fastest counts
     #[arg(long, default_value_t = 5)]
@@ -41,12 +43,14 @@ struct Args {
 }
 
 /// What may be measured.
-const SECTIONS: [&str; 9] = [
+const SECTIONS: [&str; 11] = [
     "loops",
     "matrix",
     "registers",
     "corpus",
     "dispatch",
+    "driver",
+    "programs",
     "memory",
     "start",
     "plugins",
@@ -91,6 +95,12 @@ fn main() -> Result<()> {
     }
     if wanted("dispatch") {
         dispatch::packets(args.repeat)?;
+    }
+    if wanted("driver") {
+        driver::all(args.repeat)?;
+    }
+    if wanted("programs") {
+        processes::programs(args.repeat)?;
     }
     if wanted("memory") {
         memory::resolver(args.repeat)?;

@@ -315,7 +315,6 @@ fn read_own(top: &Section<'_>) -> json::Result<Config> {
         cpu.memory_bytes = memory;
         section.finish()?;
     }
-    let mut options = options;
     options.plugins = plugins::read(top, &mut warnings)?;
     top.finish()?;
     Ok(Config {

@@ -50,6 +50,33 @@ fn with(path: &[&str], new: Value) -> Value {
 }
 
 #[test]
+fn files_with_the_references_keys_load_as_files() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/config");
+    for (file, target, count, compute_units) in [
+        ("gfx90a", "gfx90a", 1, 104),
+        ("gfx950-two", "gfx950", 2, 256),
+        ("gfx1100", "gfx1100", 1, 96),
+        ("gfx1250-four", "gfx1250", 4, 256),
+    ] {
+        let path = folder.join(file).with_extension("json");
+        let config = Config::named(path.to_str().unwrap()).unwrap();
+        let machine = config.machine().unwrap();
+        assert_eq!(machine.gpus.len(), count, "{file}");
+        for gpu in &machine.gpus {
+            assert_eq!(
+                (gpu.target.as_str(), gpu.compute_units),
+                (target, compute_units)
+            );
+        }
+        // All that has no effect is time and what is inside of caches.
+        for warning in &config.warnings {
+            let known = warning.key.starts_with("topology") || warning.key.ends_with("_assoc");
+            assert!(known, "{file}: {warning}");
+        }
+    }
+}
+
+#[test]
 fn a_sample_loads_as_it_is() {
     let config = parse(&sample()).unwrap();
     let machine = config.machine().unwrap();

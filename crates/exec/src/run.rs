@@ -165,8 +165,9 @@ fn in_parts<L: Lanes>(
                     &mut wave.v,
                     &mut unit.pool,
                     &mut wave.s,
-                    &mut unit.temp.spill,
+                    &mut unit.temp.area,
                 );
+                args.exec = wave.exec();
             },
         }
     }

@@ -162,7 +162,7 @@ fn one<const REGISTERS: bool, const ACCESSES: bool>(
         registers::writes(cx, record, info, step.exec, &mut watch.touched);
     }
     let barriers = (info.is_barrier && watcher.events().any(Events::BARRIERS))
-        .then(|| (cx.group.barriers, cx.wave.barrier_phase));
+        .then_some((cx.group.barriers, cx.wave.barrier_phase));
     let flow = (record.run)(cx, record);
     if flow == Flow::Fault {
         return Ok(flow);

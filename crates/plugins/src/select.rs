@@ -265,7 +265,7 @@ mod tests {
             ("throughput:loud=on", "no option `loud`"),
             ("/nowhere/x.so", "/nowhere/x.so"),
         ] {
-            let error = build(&chosen(text, true), |_| {}).err().expect(text);
+            let error = build(&chosen(text, true), |_| {}).expect_err(text);
             assert!(error.to_string().contains(part), "{error}");
             let mut warned = Vec::new();
             let plugins = build(&chosen(text, false), |e| warned.push(e.to_string())).unwrap();

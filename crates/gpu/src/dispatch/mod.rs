@@ -298,6 +298,17 @@ impl Device {
             .collect()
     }
 
+    /// What executed compiled and what was interpreted since the device exists, dispatches under way and code that
+    /// has changed since left out.
+    pub fn usage(&self) -> jit::Usage {
+        let mut kits = self.kits.lock().unwrap_or_else(|e| e.into_inner());
+        for found in kits.iter_mut().filter_map(|kit| kit.code.as_mut()) {
+            found.settle();
+        }
+        drop(kits);
+        self.code.usage()
+    }
+
     /// The lane back end.
     pub fn backend(&self) -> Backend {
         self.backend

@@ -40,7 +40,8 @@ const KEPT_PAGES: usize = 1024;
 #[derive(Default)]
 pub struct Kit {
     buffers: Buffers,
-    code: Option<Found>,
+    /// What the worker's view of the code has found.
+    pub code: Option<Found>,
     cluster: Cluster,
 }
 

@@ -85,7 +85,7 @@ fn the_example_counts_what_a_kernel_stores() {
 #[test]
 fn wrong_plugins_and_configurations_are_refused() {
     let plugin = compile(&example(), "refused");
-    let refused = |text: &str| load(text).err().expect(text);
+    let refused = |text: &str| load(text).expect_err(text);
     let error = refused(&format!("{}:limit=many", plugin.display()));
     assert!(error.contains("`many` is no integer"), "{error}");
     let error = refused(&format!("{}:colour=red", plugin.display()));
