@@ -544,3 +544,40 @@ fn a_closed_pipe_is_no_panic() {
         (Some(0), "")
     );
 }
+
+/// Plugins by option: records on standard error or in a file, findings as a failure, wrong ones as wrong usage.
+#[test]
+fn plugins_watch_a_launch() {
+    let json = corpus("vec_add_f32.json");
+    let launch = ["launch", json.to_str().unwrap(), "--target", "gfx942"];
+    let watched = |plugin: &str| [&launch[..], &["--json", "--plugin", plugin]].concat();
+    let file = std::env::temp_dir().join(format!("rocjitsu-mix-{}.jsonl", std::process::id()));
+    let plugin = format!("instruction_mix:file={}", file.display());
+    let report: serde_json::Value = serde_json::from_str(&succeeds(&watched(&plugin))).unwrap();
+    let record = std::fs::read_to_string(&file).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    let record: serde_json::Value = serde_json::from_str(record.trim()).unwrap();
+    assert_eq!(record["wave_instructions"], report["wave_instructions"]);
+
+    let output = rocjitsu(&watched("throughput"));
+    assert!(output.status.success());
+    let stderr = text(&output.stderr);
+    assert!(stderr.contains(r#""event":"summary""#), "{stderr}");
+
+    let error = fails(2, &watched("thruput"));
+    assert!(error.contains("plugin `thruput`: there is none"), "{error}");
+    let error = fails(2, &watched("race:colour=red"));
+    assert!(error.contains("no option `colour`"), "{error}");
+
+    let seeded =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/plugins/built/seeded.gfx942.hsaco");
+    let mut racing = vec!["launch", seeded.to_str().unwrap()];
+    racing.extend("--kernel race_lds_barrier --grid 4 --block 256".split(' '));
+    racing.extend("--arg buf:8192 --arg buf:5120 --arg buf:256 --plugin race:fail".split(' '));
+    // The values are all zero: equal stores and loads of them are races all the same.
+    let error = fails(1, &racing);
+    assert!(
+        error.contains("seeded.hip:") && error.contains("data races"),
+        "{error}"
+    );
+}

@@ -240,6 +240,7 @@ fn an_instruction_without_semantics_is_named_with_its_reason() {
         "-> 0x",
         ": s_rfe_b64 s[0:1]",
         ": s_mov_b32 m0, 0",
+        "\n  lane 0, exec 0x",
     ] {
         assert!(text.contains(part), "{part:?} is not in: {text}");
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use rocjitsu_isa::RegFile;
 use rocjitsu_observe::{
-    Access, AccessKind, Allocation, Code, Concurrency, Dispatch, Events, Lines, MemoryView,
+    Access, AccessKind, Allocation, Code, Concurrency, Dispatch, Events, Family, Lines, MemoryView,
     Outcome, Plugin, Space, State, Step, Touch, Wave, Workgroup,
 };
 use serde_json::{Value, json};
@@ -35,6 +35,12 @@ pub fn make(mut options: Options, lines: Lines) -> Result<Box<dyn Plugin>, Strin
         found: BTreeMap::new(),
     }))
 }
+
+/// LDS addresses from here on are nobody's mistake.
+const FAR: u64 = 1 << 20;
+
+/// Bytes of a line of the scalar cache.
+const LINE: u64 = 64;
 
 /// VGPRs that a wave may start with: work-item ids.
 const GIVEN: u16 = 3;
@@ -97,10 +103,13 @@ impl Memcheck {
     }
 
     /// What is wrong with a global access.
-    fn global(&mut self, access: &Access) -> Option<(&'static str, Value)> {
+    fn global(&mut self, access: &Access, scalar: bool) -> Option<(&'static str, Value)> {
+        // Compilers widen scalar loads as far as the line that they are in goes.
+        let room = if scalar { LINE } else { 1 };
         let inside = |a: &Allocation| {
             let offset = access.address.wrapping_sub(a.start);
-            offset < a.bytes && u64::from(access.bytes) <= a.bytes - offset
+            let end = a.bytes.next_multiple_of(room);
+            offset < a.bytes && u64::from(access.bytes) <= end - offset
         };
         if self.recent.as_ref().is_some_and(inside) {
             return None;
@@ -145,13 +154,18 @@ impl Memcheck {
 
     fn check(&mut self, step: &Step<'_>, access: &Access, state: &dyn State) -> Outcome {
         let mut wrong = match access.space {
-            Space::Global => self.global(access),
+            Space::Global => {
+                let scalar = step.instruction.family == Family::Scalar;
+                self.global(access, scalar)
+            }
             // The engine itself checks every lane's scratch.
             Space::Scratch => None,
             Space::Lds => {
                 let size = state.lds().len() as u64;
                 let end = access.address + u64::from(access.bytes);
-                (end > size).then(|| ("lds_out_of_bounds", json!({ "bytes": size })))
+                // Compilers mask lanes by addresses far outside.
+                let meant = access.address < FAR;
+                (end > size && meant).then(|| ("lds_out_of_bounds", json!({ "bytes": size })))
             }
         };
         if access.kind == AccessKind::Atomic && !access.address.is_multiple_of(access.bytes.into())

@@ -52,11 +52,31 @@ pub fn make(mut options: Options, lines: Lines) -> Result<Box<dyn Plugin>, Strin
         facts: HashMap::new(),
         found: BTreeMap::new(),
         total: 0,
+        stores: Vec::new(),
     }))
 }
 
 /// Whether a race is in LDS.
 type InLds = bool;
+
+/// Two accesses that nothing orders.
+#[derive(Clone, Copy)]
+struct Meeting {
+    old: Entry,
+    number: u32,
+    site: u32,
+    access: Access,
+    at: u64,
+}
+
+/// A byte of memory or LDS.
+fn byte_at(state: &dyn State, space: Space, at: u64) -> Option<u8> {
+    if space == Space::Lds {
+        return state.lds().get(at as usize).copied();
+    }
+    let mut byte = [0];
+    state.read(at, &mut byte).then_some(byte[0])
+}
 
 /// A wave of the dispatch, by its number in order of appearance.
 struct Known {
@@ -68,8 +88,8 @@ struct Known {
 #[derive(Default)]
 struct Group {
     lds: Shadow,
-    /// What waves knew when they signalled a phase of a barrier.
-    barriers: HashMap<(u8, u32), Clocks>,
+    /// What waves knew when they signalled a phase of a barrier, and which waves these were.
+    barriers: HashMap<(u8, u32), (Clocks, Vec<u32>)>,
     /// What waves knew when they ended: barriers no longer wait for them.
     ended: Clocks,
     /// Words of LDS that atomics have released.
@@ -105,9 +125,12 @@ struct Race {
     /// Races by the instructions, with how often they were met.
     found: BTreeMap<(InLds, u64, u64), u64>,
     total: u64,
+    /// Stores of the instruction under way that meet an earlier one, and the byte that this one left.
+    stores: Vec<(Meeting, u8)>,
 }
 
-/// The slot of the cluster's barrier.
+/// The slots of the workgroup's and the cluster's barrier.
+const WORKGROUP_BARRIER: u8 = 0;
 const CLUSTER_BARRIER: u8 = 17;
 
 impl Race {
@@ -155,16 +178,23 @@ impl Race {
         let from = if slot == CLUSTER_BARRIER {
             self.clusters.get(&cluster)
         } else {
-            let group = self.groups.entry(group).or_default();
-            known.front.clocks.join(&group.ended);
-            group.barriers.get(&(slot, phase))
+            let group = self.groups.get(&group);
+            let barrier = group.and_then(|group| group.barriers.get(&(slot, phase)));
+            barrier.map(|(clocks, _)| clocks)
         };
         if let Some(from) = from {
             known.front.clocks.join(from);
         }
     }
 
-    fn access(&mut self, number: u32, site: u32, access: &Access, facts: &Facts) -> Outcome {
+    fn access(
+        &mut self,
+        number: u32,
+        site: u32,
+        access: &Access,
+        facts: &Facts,
+        state: &dyn State,
+    ) -> Outcome {
         let Known { wave, front } = &self.waves[number as usize];
         let group = wave.group;
         let global = access.space == Space::Global;
@@ -176,6 +206,7 @@ impl Race {
             sync: class.sync,
             detached: facts.detached && writes,
             object: facts.object && access.kind == AccessKind::Atomic,
+            swaps: facts.swaps,
         };
         let entry = Entry {
             wave: number,
@@ -189,10 +220,13 @@ impl Race {
         let clocks = &front.clocks;
         let rules = &self.rules;
         let mut check = |old: &Entry, at: u64| {
+            let kind = Kind::of(global, old.flags.write, old.flags.detached);
             if old.wave == number {
-                // A copy to LDS that is still under way is not ordered before what follows it.
+                // A copy to LDS that is still under way is not ordered before what follows it, unless the wave has
+                // seen its arrival at a barrier.
                 let under_way = old.flags.detached && front.is_pending(old.epoch);
-                if under_way && old.epoch != entry.epoch {
+                let known = clocks.get(number, kind) >= old.epoch || old.flags.object;
+                if under_way && !known && !flags.object && old.epoch != entry.epoch {
                     races.push((*old, at));
                 }
                 return;
@@ -200,7 +234,6 @@ impl Race {
             if !old.flags.write && !writes || rules.both_sync(old.flags, flags) {
                 return;
             }
-            let kind = Kind::of(global, old.flags.write);
             if clocks.get(old.wave, kind) < old.epoch {
                 races.push((*old, at));
             }
@@ -212,7 +245,19 @@ impl Race {
         };
         shadow.access(access.address, access.bytes, entry, &mut check);
         for (old, at) in races {
-            self.report(&old, number, site, access, at)?;
+            let race = Meeting {
+                old,
+                number,
+                site,
+                access: *access,
+                at,
+            };
+            // Two stores of the same value are known by what they leave.
+            let stores = old.flags.write && access.kind == AccessKind::Store && !old.flags.atomic;
+            match stores.then(|| byte_at(state, access.space, at)).flatten() {
+                Some(byte) => self.stores.push((race, byte)),
+                None => self.report(&race)?,
+            }
         }
         self.synchronise(number, access, class, flags.object);
         Ok(())
@@ -272,7 +317,14 @@ impl Race {
         party
     }
 
-    fn report(&mut self, old: &Entry, number: u32, site: u32, access: &Access, at: u64) -> Outcome {
+    fn report(&mut self, race: &Meeting) -> Outcome {
+        let Meeting {
+            old,
+            number,
+            site,
+            access,
+            at,
+        } = *race;
         self.total += 1;
         let lds = access.space == Space::Lds;
         let pcs = (
@@ -306,6 +358,7 @@ impl Plugin for Race {
             | Events::WORKGROUPS
             | Events::WAVES
             | Events::BEFORE
+            | Events::AFTER
             | Events::ACCESSES
             | Events::BARRIERS
     }
@@ -358,11 +411,14 @@ impl Plugin for Race {
         let number = self.number(wave);
         self.resume(number);
         let known = self.waves[number as usize].front.at_barrier();
-        self.groups
-            .entry(wave.group)
-            .or_default()
-            .ended
-            .join(&known);
+        let group = self.groups.entry(wave.group).or_default();
+        group.ended.join(&known);
+        // Phases that it has not signalled do not wait for it any more, and complete behind its end.
+        for ((slot, _), (clocks, signalled)) in &mut group.barriers {
+            if *slot == WORKGROUP_BARRIER && !signalled.contains(&number) {
+                clocks.join(&known);
+            }
+        }
         self.waves[number as usize].front.forget();
         Ok(())
     }
@@ -380,12 +436,22 @@ impl Plugin for Race {
         Ok(())
     }
 
-    fn accesses(&mut self, step: &Step<'_>, accesses: &[Access], _: &dyn State) -> Outcome {
+    fn accesses(&mut self, step: &Step<'_>, accesses: &[Access], state: &dyn State) -> Outcome {
         let number = self.number(step.wave);
         let site = self.site(step.instruction);
         let facts = self.facts(step.instruction);
         for access in accesses.iter().filter(|a| a.space != Space::Scratch) {
-            self.access(number, site, access, &facts)?;
+            self.access(number, site, access, &facts, state)?;
+        }
+        Ok(())
+    }
+
+    fn after(&mut self, _: &Step<'_>, state: &dyn State) -> Outcome {
+        for (race, before) in std::mem::take(&mut self.stores) {
+            let now = byte_at(state, race.access.space, race.at);
+            if now != Some(before) {
+                self.report(&race)?;
+            }
         }
         Ok(())
     }
@@ -396,14 +462,16 @@ impl Plugin for Race {
         match barrier {
             Barrier::Signal { slot, phase } => {
                 let known = self.waves[number as usize].front.at_barrier();
-                let clocks = if slot == CLUSTER_BARRIER {
+                if slot == CLUSTER_BARRIER {
                     let key = (group / self.cluster, phase);
-                    self.clusters.entry(key).or_default()
+                    self.clusters.entry(key).or_default().join(&known);
                 } else {
                     let group = self.groups.entry(group).or_default();
-                    group.barriers.entry((slot, phase)).or_default()
-                };
-                clocks.join(&known);
+                    let (clocks, signalled) = group.barriers.entry((slot, phase)).or_default();
+                    clocks.join(&group.ended);
+                    clocks.join(&known);
+                    signalled.push(number);
+                }
             }
             Barrier::Wait { slot, phase } => {
                 self.waves[number as usize].front.waits = Some((slot, phase));

@@ -91,13 +91,6 @@ impl Symbols {
         place.as_ref()
     }
 
-    /// All lines that any instruction is of, with the address where it begins.
-    pub fn lines(&self) -> impl Iterator<Item = (u64, &Place)> {
-        self.rows
-            .iter()
-            .filter_map(|(at, place)| Some((*at, place.as_ref()?)))
-    }
-
     /// An instruction in a record.
     pub fn describe(&self, instruction: &Instruction) -> Value {
         let mut record = json!({

@@ -47,7 +47,9 @@ fn processes() -> &'static Path {
 fn with_library(program: impl AsRef<std::ffi::OsStr>) -> Command {
     let mut command = Command::new(program);
     command.env("LD_PRELOAD", library());
-    for name in ["CONFIG", "NUM_GPUS", "REPORT", "VERBOSE", "THREADS"] {
+    for name in [
+        "CONFIG", "NUM_GPUS", "PLUGINS", "REPORT", "VERBOSE", "THREADS",
+    ] {
         command.env_remove(format!("ROCJITSU_{name}"));
     }
     command
@@ -240,4 +242,24 @@ fn the_report_is_written_at_every_kind_of_exit() {
         assert!(report["ioctls"].is_object(), "{text}");
         assert_eq!(report["complete"], true);
     }
+}
+
+#[test]
+fn plugins_are_made_with_the_driver_and_finished_at_the_end() {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("throughput.jsonl");
+    let _ = std::fs::remove_file(&path);
+    let plugins = format!("throughput:file={};nonsense", path.display());
+    let output = succeeds(
+        with_library(processes())
+            .arg("duplicates_are_the_same_device")
+            .env("ROCJITSU_PLUGINS", plugins),
+    );
+    let record: serde_json::Value =
+        serde_json::from_str(std::fs::read_to_string(&path).unwrap().trim()).unwrap();
+    assert_eq!(
+        (&record["event"], &record["dispatches"]),
+        (&"summary".into(), &0.into())
+    );
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(text.contains("plugin `nonsense`: there is none"), "{text}");
 }

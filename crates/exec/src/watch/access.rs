@@ -254,13 +254,16 @@ pub fn loaded_half(record: &Record) -> Option<bool> {
 /// Collects accesses of one instruction.
 struct Log<'o> {
     shape: Shape,
+    /// Addresses of the wave's scratch, which buffer instructions reach as memory.
+    scratch: std::ops::Range<u64>,
     out: &'o mut Vec<Access>,
 }
 
 impl Log<'_> {
     fn add(&mut self, space: Space, kind: AccessKind, lane: usize, address: u64, bytes: u32) {
+        let scratch = space == Space::Global && self.scratch.contains(&address);
         self.out.push(Access {
-            space,
+            space: if scratch { Space::Scratch } else { space },
             kind,
             lane: lane as u8,
             address,
@@ -281,7 +284,13 @@ pub fn of(cx: &Cx<'_, '_>, record: &Record, info: &Info, out: &mut Vec<Access>) 
     out.clear();
     let Some(shape) = info.shape else { return };
     let exec = cx.wave.exec();
-    let mut log = Log { shape, out };
+    let scratch = cx.wave.scratch;
+    let bytes = u64::from(cx.wave.scratch_size.next_multiple_of(4)) * u64::from(cx.wave.lanes);
+    let mut log = Log {
+        shape,
+        scratch: scratch..scratch.saturating_add(bytes),
+        out,
+    };
     let (kind, bytes) = (shape.kind, shape.bytes);
     match shape.path {
         Path::Memory => memory(cx, record, &mut log),

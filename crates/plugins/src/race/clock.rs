@@ -10,6 +10,8 @@ pub enum Kind {
     LdsLoad,
     /// Stores and atomics of LDS.
     LdsStore,
+    /// Copies from memory to LDS, which complete by a counter of their own.
+    LdsCopy,
     /// Loads from memory.
     Load,
     /// Stores and atomics of memory.
@@ -18,9 +20,10 @@ pub enum Kind {
 
 impl Kind {
     /// The kind of an access.
-    pub fn of(global: bool, write: bool) -> Kind {
+    pub fn of(global: bool, write: bool, copy: bool) -> Kind {
         match (global, write) {
             (false, false) => Kind::LdsLoad,
+            (false, true) if copy => Kind::LdsCopy,
             (false, true) => Kind::LdsStore,
             (true, false) => Kind::Load,
             (true, true) => Kind::Store,
@@ -30,7 +33,7 @@ impl Kind {
 
 /// Up to which access of a wave, by its epoch, each kind is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Clock(pub [u32; 4]);
+pub struct Clock(pub [u32; 5]);
 
 impl Clock {
     /// The time of a wave's first access; before it, nothing is known.
@@ -69,8 +72,8 @@ impl Clocks {
     /// Takes over what `other` knows of LDS.
     pub fn join_lds(&mut self, other: &Clocks) {
         for (&wave, clock) in &other.0 {
-            let [load, store, ..] = clock.0;
-            self.know(wave, Clock([load, store, 0, 0]));
+            let [load, store, copy, ..] = clock.0;
+            self.know(wave, Clock([load, store, copy, 0, 0]));
         }
     }
 
@@ -98,10 +101,10 @@ mod tests {
     #[test]
     fn joining_takes_the_later_of_each_kind() {
         let mut a = Clocks::default();
-        a.know(1, Clock([5, 1, 0, 0]));
+        a.know(1, Clock([5, 1, 0, 0, 0]));
         let mut b = Clocks::default();
-        b.know(1, Clock([2, 7, 0, 9]));
-        b.know(2, Clock([1, 1, 1, 1]));
+        b.know(1, Clock([2, 7, 0, 0, 9]));
+        b.know(2, Clock([1, 1, 1, 1, 1]));
         a.join(&b);
         assert_eq!((a.get(1, Kind::LdsLoad), a.get(1, Kind::LdsStore)), (5, 7));
         assert_eq!((a.get(1, Kind::Store), a.get(2, Kind::Load)), (9, 1));

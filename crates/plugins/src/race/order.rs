@@ -44,6 +44,8 @@ pub struct Facts {
     pub detached: bool,
     /// It arrives at a barrier that lies in LDS (gfx1250), which others read to see whether it is complete.
     pub object: bool,
+    /// It compares and swaps.
+    pub swaps: bool,
 }
 
 impl Rules {
@@ -72,6 +74,7 @@ impl Rules {
             invalidates: self.invalidates(instruction),
             detached: copies,
             object: name.contains("barrier_arrive") || name.starts_with("tensor_"),
+            swaps: ["cmpst", "cmpswap"].iter().any(|part| name.contains(part)),
         }
     }
 
@@ -100,6 +103,11 @@ impl Rules {
         if old.atomic && new.atomic || old.object || new.object {
             return true;
         }
+        // A loop that compares and swaps begins with a load, which looks like any other.
+        let load = |flags: Flags| !flags.write;
+        if old.swaps && load(new) || new.swaps && load(old) {
+            return true;
+        }
         // A plain store is a release only for those who look for one.
         let plain = |flags: Flags| self.plain_stores_release && flags.write && !flags.atomic;
         old.sync && new.sync && !(plain(old) && plain(new))
@@ -125,6 +133,8 @@ struct Pending {
     epoch: u32,
     /// It stores to LDS.
     lds: bool,
+    /// It copies to LDS.
+    copy: bool,
     /// It stores to memory.
     memory: bool,
 }
@@ -171,7 +181,8 @@ impl Wavefront {
             self.epoch += 1;
             let pending = Pending {
                 epoch: self.epoch,
-                lds: facts.stores_lds,
+                lds: facts.stores_lds && !facts.detached,
+                copy: facts.detached,
                 memory: facts.stores_memory,
             };
             for &issue in &facts.issues {
@@ -179,7 +190,8 @@ impl Wavefront {
             }
         }
         if facts.writes_back {
-            self.written_back = self.known(true);
+            // All stores that were issued: the waits behind it are those for them.
+            self.written_back = self.known(false);
         }
         if facts.invalidates {
             let acquired = std::mem::take(&mut self.acquired);
@@ -209,13 +221,17 @@ impl Wavefront {
             first.unwrap_or(self.epoch)
         };
         let lds = complete(|pending| pending.lds);
+        let copy = complete(|pending| pending.copy);
         let store = if device {
             complete(|pending| pending.memory)
         } else {
             self.epoch
         };
         let mut known = self.clocks.clone();
-        known.know(self.number, Clock([self.epoch, lds, self.epoch, store]));
+        known.know(
+            self.number,
+            Clock([self.epoch, lds, copy, self.epoch, store]),
+        );
         known
     }
 

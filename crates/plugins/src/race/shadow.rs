@@ -15,6 +15,8 @@ pub struct Flags {
     pub detached: bool,
     /// It arrives at a barrier that lies in LDS.
     pub object: bool,
+    /// It compares and swaps.
+    pub swaps: bool,
 }
 
 /// An access, as memory remembers it.
@@ -113,6 +115,7 @@ mod tests {
                 sync: false,
                 detached: false,
                 object: false,
+                swaps: false,
             },
         }
     }

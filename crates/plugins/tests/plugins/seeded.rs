@@ -149,3 +149,28 @@ fn a_fault_can_end_the_run() {
         assert!(error.contains(&format!("plugin `{name}`")), "{error}");
     }
 }
+
+#[test]
+fn freed_memory_is_named() {
+    let code = code(Target::Gfx942);
+    let launch = launch(&code, "good_global_ranges");
+    let watching = Watching::new(&["memcheck"]);
+    let run = Run::new(&launch);
+    run.go(&launch, &watching.plugins, 1).expect("runs");
+    run.memory.free(run.placed.buffers[1]).expect("allocated");
+    // The engine ends the dispatch, too.
+    run.go(&launch, &watching.plugins, 1)
+        .expect_err("an access to nothing");
+    let records = watching.records(0);
+    let freed: Vec<_> = records
+        .iter()
+        .filter(|r| r["error"] == "use_after_free")
+        .collect();
+    assert_eq!(freed.len(), 1, "{records:?}");
+    let label = freed[0]["allocation"].as_str().unwrap_or_default();
+    assert!(label.starts_with("buffer"), "{label}");
+    assert_eq!(
+        (&freed[0]["access"], &freed[0]["bytes"]),
+        (&"load".into(), &5120.into())
+    );
+}
