@@ -15,6 +15,7 @@ pub mod scratch;
 mod tensor;
 mod to_lds;
 pub mod transpose;
+mod whole;
 
 use rocjitsu_isa::{Format, Inst, Name, Target};
 
