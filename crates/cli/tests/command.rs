@@ -106,7 +106,7 @@ fn failures_have_status_1_and_name_the_cause() {
         "{few}"
     );
     let kernel = fails(
-        1,
+        2,
         &[
             "launch", elf, "--kernel", "other", "--grid", "1", "--block", "64",
         ],
@@ -124,6 +124,72 @@ fn failures_have_status_1_and_name_the_cause() {
         &["launch", json, "--target", "gfx942", "--run-as", "gfx950"],
     );
     assert!(run_as.contains("gfx942 cannot run as gfx950"), "{run_as}");
+}
+
+#[test]
+fn what_a_long_run_would_stumble_over_is_found_before_it() {
+    let elf = corpus("asm_axpy.gfx942.hsaco");
+    let elf = elf.to_str().unwrap();
+    let json = corpus("asm_axpy.json");
+    let json = json.to_str().unwrap();
+    let folder = fails(
+        1,
+        &[
+            "launch",
+            json,
+            "--target",
+            "gfx942",
+            "--out",
+            "0=/nonexistent/x.npy",
+        ],
+    );
+    assert!(
+        folder.contains("cannot write /nonexistent/x.npy"),
+        "{folder}"
+    );
+    let twice = fails(
+        2,
+        &[
+            "launch",
+            json,
+            "--target",
+            "gfx942",
+            "--out",
+            "0=/tmp/x.npy",
+            "--out",
+            "1=/tmp/x.npy",
+        ],
+    );
+    assert!(twice.contains("given for two buffers"), "{twice}");
+    assert!(twice.contains("Usage: rocjitsu launch"), "{twice}");
+    for (argument, wanted) in [
+        ("q32:5", "`q32` is neither an element type"),
+        ("null:", "`null` is neither an element type"),
+        ("buf:1K:fill=1:seed=2", "one fill=VALUE or seed=NUMBER"),
+    ] {
+        let text = fails(
+            2,
+            &[
+                "launch", elf, "--grid", "1", "--block", "64", "--arg", argument,
+            ],
+        );
+        assert!(text.contains(wanted), "{argument}: {text}");
+    }
+}
+
+#[test]
+fn options_that_would_do_nothing_are_refused() {
+    let elf = corpus("asm_axpy.gfx942.hsaco");
+    let elf = elf.to_str().unwrap();
+    let other = fails(2, &["info", elf, "--target", "gfx1100"]);
+    assert!(other.contains("is code for gfx942, not gfx1100"), "{other}");
+    let set = fails(
+        2,
+        &[
+            "disasm", "--target", "gfx942", "--set", "true16", "--hex", "7E000280",
+        ],
+    );
+    assert!(set.contains("gfx942 does not have it"), "{set}");
 }
 
 #[test]

@@ -154,7 +154,7 @@ impl Config {
 
     /// The configuration that environment variables describe: `ROCJITSU_CONFIG` (a preset's name
     /// or a file's path; without it one MI300X), `ROCJITSU_NUM_GPUS`, `ROCJITSU_THREADS`,
-    /// `ROCJITSU_LANES`, `ROCJITSU_REPORT`, `ROCJITSU_KFD_VERSION`, `ROCJITSU_VERBOSE`.
+    /// `ROCJITSU_LANES`, `ROCJITSU_REPORT`, `ROCJITSU_KFD_VERSION`, `ROCJITSU_VERBOSE`, `ROCJITSU_PLUGINS`.
     ///
     /// `get` gives a variable's value; empty ones count as absent.
     ///
@@ -202,6 +202,9 @@ impl Config {
                 });
             }
             config.options.lanes = Some(lanes);
+        }
+        if let Some(plugins) = get("ROCJITSU_PLUGINS") {
+            config.options.plugins.add(&plugins);
         }
         if let Some(report) = get("ROCJITSU_REPORT") {
             config.options.report = Some(report.into());
@@ -312,7 +315,7 @@ fn read_own(top: &Section<'_>) -> json::Result<Config> {
         cpu.memory_bytes = memory;
         section.finish()?;
     }
-    plugins::read(top, &mut warnings)?;
+    options.plugins = plugins::read(top, &mut warnings)?;
     top.finish()?;
     Ok(Config {
         cards,

@@ -112,10 +112,11 @@ pub(crate) fn read(top: &Section<'_>) -> Result<Config> {
     for (key, text) in components.unused() {
         unused(key, text);
     }
-    plugins::read(top, &mut warnings)?;
+    let plugins = plugins::read(top, &mut warnings)?;
     top.finish()?;
     let options = Options {
         threads: Some(threads.resolve(count, gpu.xccs, gpu.compute_units / gpu.xccs)),
+        plugins,
         ..Options::default()
     };
     Ok(Config {

@@ -340,8 +340,8 @@ pub struct Temp {
     pub src: [[[u32; 64]; 2]; 4],
     /// Results before modifiers: low and high words.
     pub dst: [[u32; 64]; 2],
-    /// Values that compiled code has no registers for.
-    pub spill: [[u32; 16]; crate::jit::SPILL_ROWS],
+    /// What compiled code needs.
+    pub area: crate::jit::Area,
 }
 
 impl Temp {
@@ -351,7 +351,7 @@ impl Temp {
             splat: [[[0; 16]; 2]; 4],
             src: [[[0; 64]; 2]; 4],
             dst: [[0; 64]; 2],
-            spill: [[0; 16]; crate::jit::SPILL_ROWS],
+            area: crate::jit::Area::default(),
         })
     }
 }

@@ -33,7 +33,7 @@ pub enum DispatchError {
         target: Target,
         /// What happened.
         cause: rocjitsu_exec::error::Cause,
-        /// Disassembly around the instruction, one line each.
+        /// Disassembly around the instruction, one line each, and the registers that it uses.
         code: String,
     },
     /// All waves of a workgroup wait for something that cannot come.
@@ -45,6 +45,14 @@ pub enum DispatchError {
         workgroup: [u32; 3],
         /// Which waves wait where.
         what: String,
+    },
+    /// A plugin that watches asked for the end.
+    #[error("kernel {kernel}: {failure}")]
+    Plugin {
+        /// Kernel name.
+        kernel: String,
+        /// Which one, and why.
+        failure: rocjitsu_observe::Failure,
     },
     /// No memory for scratch.
     #[error("kernel {kernel}: scratch of {bytes} bytes for a workgroup: {cause}")]

@@ -3,22 +3,27 @@
 
 mod error;
 mod launch;
+mod pause;
 mod scratch;
 mod stall;
+mod watch;
 mod worker;
 
 pub use error::DispatchError;
+pub use pause::Pause;
 
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use rocjitsu_exec::code::CodeCache;
-use rocjitsu_exec::error::Fault;
+use rocjitsu_exec::error::{Cause, Fault};
 pub use rocjitsu_exec::jit;
 use rocjitsu_exec::memory::{AddressSpace, MemoryPort};
-use rocjitsu_exec::record::Class;
+use rocjitsu_exec::record::{Class, Exactness};
 use rocjitsu_exec::run::Counts;
+use rocjitsu_exec::wave::Wave;
 use rocjitsu_isa::Target;
 use rocjitsu_lanes::Backend;
 use rocjitsu_observe::{Begin, End, Observer};
@@ -128,6 +133,8 @@ pub struct Options<'a> {
     pub eager_registers: bool,
     /// Once this is set, the dispatch ends as soon as each wave that runs has had its turn.
     pub stop: Option<&'a AtomicBool>,
+    /// Stops the waves for a while; needs `stop`, which ends that, too.
+    pub pause: Option<&'a Pause>,
     /// Trust code that was decoded before, unless mappings have changed or [`Device::invalidate_code`] was
     /// called: what the instruction caches do. Otherwise all of it is compared with memory first.
     pub trust_code: bool,
@@ -142,6 +149,7 @@ impl Default for Options<'_> {
             threads: 1,
             eager_registers: false,
             stop: None,
+            pause: None,
             trust_code: false,
             interrupt: None,
         }
@@ -151,7 +159,7 @@ impl Default for Options<'_> {
 /// What a dispatch did.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Statistics {
-    /// Wave instructions executed, by [`Class`].
+    /// Wave instructions executed, by [`Class`], and those that are only bounded.
     pub instructions: Counts,
     /// Waves that ran.
     pub waves: u64,
@@ -166,7 +174,12 @@ pub struct Statistics {
 impl Statistics {
     /// Wave instructions of all classes.
     pub fn total(&self) -> u64 {
-        self.instructions.iter().sum()
+        self.instructions.iter().take(Class::COUNT).sum()
+    }
+
+    /// Wave instructions whose results are only within a bound of the hardware's, of all classes.
+    pub fn bounded(&self) -> u64 {
+        self.instructions[Class::COUNT]
     }
 
     /// Instructions of a class.
@@ -198,6 +211,7 @@ struct Shared<'a> {
     /// What the workers did, added up as they end.
     done: Mutex<Statistics>,
     observer: &'a dyn Observer,
+    watched: Option<watch::Watched<'a>>,
 }
 
 impl Device {
@@ -266,6 +280,35 @@ impl Device {
         self.code.compiled()
     }
 
+    /// Instruction forms in the code that waves came to, unless it was changed since: name and encoding, and the bound
+    /// where the results of the form are not the hardware's bits.
+    pub fn forms(&self) -> BTreeMap<(&'static str, String), Option<&'static str>> {
+        let mut seen = HashMap::new();
+        self.code.visit(|record| {
+            let bound = match record.exactness {
+                Exactness::Exact => None,
+                Exactness::Bounded(bound) => Some(bound),
+            };
+            *seen
+                .entry((record.inst.op(), record.inst.format()))
+                .or_default() = bound;
+        });
+        seen.into_iter()
+            .map(|((op, format), bound)| ((op.name(), format!("{format:?}")), bound))
+            .collect()
+    }
+
+    /// What executed compiled and what was interpreted since the device exists, dispatches under way and code that
+    /// has changed since left out.
+    pub fn usage(&self) -> jit::Usage {
+        let mut kits = self.kits.lock().unwrap_or_else(|e| e.into_inner());
+        for found in kits.iter_mut().filter_map(|kit| kit.code.as_mut()) {
+            found.settle();
+        }
+        drop(kits);
+        self.code.usage()
+    }
+
     /// The lane back end.
     pub fn backend(&self) -> Backend {
         self.backend
@@ -298,6 +341,10 @@ impl Device {
         let waves_per_group = launch::waves_of(dispatch.workgroup, dispatch.descriptor.wave_size);
         let scratch = scratch::Scratch::new(&self.memory, dispatch, waves_per_group);
         let room = scratch.room();
+        let watched = match observer.plugins() {
+            Some(plugins) => Some(watch::Watched::begin(plugins, self, dispatch, total)?),
+            None => None,
+        };
         let shared = Shared {
             device: self,
             dispatch,
@@ -314,9 +361,13 @@ impl Device {
             finished: AtomicU64::new(0),
             done: Mutex::default(),
             observer,
+            watched,
         };
         let units = (total.min(room) / shared.cluster_size()).max(1);
-        let threads = (options.threads.max(1) as u64).min(units) as usize;
+        let threads = match watched {
+            Some(watched) if watched.one_thread() => 1,
+            _ => (options.threads.max(1) as u64).min(units) as usize,
+        };
         observer.dispatch_begins(&Begin {
             kernel: &dispatch.name,
             workgroups: total,
@@ -343,6 +394,13 @@ impl Device {
             .failure
             .into_inner()
             .unwrap_or_else(|e| e.into_inner());
+        if let Some(watched) = watched {
+            let error = failure.as_ref().map(ToString::to_string);
+            let told = watched.end(dispatch, &statistics, error.as_deref());
+            if failure.is_none() {
+                told?;
+            }
+        }
         if let Some(error) = failure {
             return Err(error);
         }
@@ -477,11 +535,16 @@ impl Shared<'_> {
             .product()
     }
 
-    /// Whether the program asked for the dispatch to end before its work is done.
+    /// Whether the program asked for the dispatch to end before its work is done. Asked between turns of waves: if
+    /// they are to pause, the answer comes when they may go on.
     fn stopped_by_program(&self) -> bool {
-        self.options
-            .stop
-            .is_some_and(|stop| stop.load(Ordering::Relaxed))
+        let Some(stop) = self.options.stop else {
+            return false;
+        };
+        if let Some(pause) = self.options.pause {
+            pause.park(stop);
+        }
+        stop.load(Ordering::Relaxed)
     }
 
     /// Records the failure of a workgroup and tells all workers to stop. Of several failures that of the lowest
@@ -502,12 +565,17 @@ impl Shared<'_> {
                 && self.failed_at.load(Ordering::Relaxed) <= workgroup
     }
 
-    fn stopped(&self, fault: Fault, workgroup: [u32; 3], wave: u32) -> DispatchError {
-        let code = launch::disassembly(self.device, self.dispatch, fault.pc);
+    fn stopped(&self, fault: Fault, workgroup: [u32; 3], wave: &Wave) -> DispatchError {
+        let mut code = launch::disassembly(self.device, self.dispatch, fault.pc);
+        let lane = match &fault.cause {
+            Cause::Memory { lane, .. } | Cause::Lds { lane, .. } => *lane,
+            _ => wave.exec().trailing_zeros() % wave.lanes,
+        };
+        code += &launch::registers(self.device, fault.pc, wave, lane);
         DispatchError::Stopped {
             kernel: self.dispatch.name.clone(),
             workgroup,
-            wave,
+            wave: wave.index,
             pc: fault.pc,
             offset: fault.pc.wrapping_sub(self.dispatch.entry) as i64,
             target: self.device.target,

@@ -12,10 +12,11 @@ use std::time::{Duration, Instant};
 use rocjitsu_exec::barrier;
 use rocjitsu_exec::code::{CodeView, Found};
 use rocjitsu_exec::memory::MemoryPort;
-use rocjitsu_exec::run::{Counts, Stop, run as run_wave};
+use rocjitsu_exec::run::{Counts, Stop};
 use rocjitsu_exec::wave::{Barrier, Buffers, Cx, Unit, Waiting};
 
 use super::launch::{self, Resident};
+use super::watch::Runner;
 use super::{DispatchError, Shared};
 
 /// Instructions that a wave may execute before others get their turn.
@@ -39,7 +40,8 @@ const KEPT_PAGES: usize = 1024;
 #[derive(Default)]
 pub struct Kit {
     buffers: Buffers,
-    code: Option<Found>,
+    /// What the worker's view of the code has found.
+    pub code: Option<Found>,
     cluster: Cluster,
 }
 
@@ -93,10 +95,12 @@ struct Worker<'s, 'a> {
     at: u64,
     /// What the worker told [`super::stall::Stall`] last.
     told: Option<u64>,
+    runner: Runner<'s>,
 }
 
 /// Runs workgroups until none is left or the dispatch is over. Calls `recruit` when that takes long.
 pub fn run(shared: &Shared<'_>, recruit: Option<&dyn Fn()>) {
+    let _present = shared.options.pause.map(super::Pause::enter);
     let device = shared.device;
     let memory = MemoryPort::new(&*device.memory);
     let kit = lock(&device.kits).pop().unwrap_or_default();
@@ -115,6 +119,7 @@ pub fn run(shared: &Shared<'_>, recruit: Option<&dyn Fn()>) {
         started: Instant::now(),
         at: 0,
         told: None,
+        runner: Runner::new(shared.dispatch, shared.watched),
     };
     worker.unit.gws = device.sync.gws.clone();
     shared.stall.enter();
@@ -127,6 +132,9 @@ pub fn run(shared: &Shared<'_>, recruit: Option<&dyn Fn()>) {
         shared.fail(worker.at, error);
     }
     shared.stall.leave(&mut worker.told);
+    if let Err(error) = worker.runner.end() {
+        shared.fail(worker.at, error);
+    }
     let mut done = lock(&shared.done);
     for (sum, n) in done.instructions.iter_mut().zip(worker.counts) {
         *sum += n;
@@ -270,6 +278,7 @@ impl Worker<'_, '_> {
         for (resident, linear) in cluster.groups.iter_mut().zip(linear..) {
             launch::start(shared, linear, &mut unit.memory, &mut unit.pool, resident)?;
             self.waves += resident.waves.len() as u64;
+            self.runner.group_begins(resident)?;
         }
         cluster.live = cluster.groups.len();
         cluster.barrier = Barrier {
@@ -305,13 +314,22 @@ impl Worker<'_, '_> {
             for resident in cluster.groups.iter_mut().filter(|r| r.group.live != 0) {
                 resident.group.barriers[barrier::CLUSTER] = cluster.barrier;
                 self.at = resident.group.linear;
-                let round = round(shared, unit, &mut self.code, &mut self.counts, resident)?;
+                let runner = &mut self.runner;
+                let round = round(
+                    shared,
+                    unit,
+                    &mut self.code,
+                    &mut self.counts,
+                    runner,
+                    resident,
+                )?;
                 cluster.barrier = resident.group.barriers[barrier::CLUSTER];
                 done.advanced |= round.advanced;
                 done.spins |= round.spins;
                 done.busy |= round.busy;
                 done.queued |= round.queued;
                 if resident.group.live == 0 {
+                    self.runner.group_ends(resident)?;
                     cluster.live -= 1;
                     barrier::workgroup_ended(&mut cluster.barrier);
                 }
@@ -341,6 +359,7 @@ fn round<'u>(
     unit: &mut Unit<'u>,
     code: &mut CodeView<'_>,
     counts: &mut Counts,
+    runner: &mut Runner<'_>,
     resident: &mut Resident,
 ) -> Result<Round, DispatchError> {
     let mut done = Round::default();
@@ -359,7 +378,7 @@ fn round<'u>(
             group: &mut resident.group,
             unit,
         };
-        let stop = run_wave(&mut cx, code, QUANTUM, counts);
+        let stop = runner.run(&mut cx, code, QUANTUM, counts);
         for data in wave.interrupts.drain(..) {
             if let Some(interrupt) = shared.options.interrupt {
                 interrupt(data);
@@ -368,6 +387,7 @@ fn round<'u>(
         match stop {
             Stop::Waits if wave.waiting == Waiting::Ended => {
                 wave.v.release(&mut unit.pool);
+                runner.wave_ends(&resident.group, wave)?;
                 resident.group.live -= 1;
                 barrier::wave_ended(&mut resident.group);
                 done.advanced = true;
@@ -378,9 +398,8 @@ fn round<'u>(
             }
             Stop::Waits | Stop::Quantum => done.advanced = true,
             Stop::Fault => {
-                let (id, number) = (resident.group.id, wave.index);
                 return Err(match unit.fault.take() {
-                    Some(fault) => shared.stopped(*fault, id, number),
+                    Some(fault) => shared.stopped(*fault, resident.group.id, wave),
                     None => DispatchError::Invalid {
                         kernel: shared.dispatch.name.clone(),
                         what: "a wave stopped without a reason".to_owned(),

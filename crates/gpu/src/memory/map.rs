@@ -51,6 +51,8 @@ pub(super) struct Map {
     pub runs: BTreeMap<u64, Mapping>,
     /// Allocations that the map placed itself: address to bytes.
     pub placed: BTreeMap<u64, u64>,
+    /// Bytes that were asked for, where the map rounded them up.
+    pub requested: BTreeMap<u64, u64>,
     /// Sum of `placed`.
     pub used: u64,
     /// Where the next one is tried first.
@@ -136,6 +138,13 @@ impl Map {
             (Some(one), None) | (None, Some(one)) => one,
             (None, None) => "nothing is allocated".to_owned(),
         }
+    }
+
+    /// A run as plugins are told of it: start, bytes that were asked for, label.
+    pub fn allocation(&self, start: u64, run: &Mapping) -> (u64, u64, String) {
+        let whole = run.end - start;
+        let bytes = self.requested.get(&start).copied().unwrap_or(whole);
+        (start, bytes.min(whole), run.label.to_string())
     }
 
     /// The run nearest to `address`.

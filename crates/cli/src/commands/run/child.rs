@@ -17,12 +17,21 @@ const FORWARDED: [i32; 8] = [
     libc::SIGWINCH,
 ];
 
-/// Runs the program to its end. Returns its exit status, or 128 and the number of the signal that ended it.
+/// How a program ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct End {
+    /// Its exit status, or 128 and the number of the signal that ended it.
+    pub status: u8,
+    /// That signal.
+    pub signal: Option<i32>,
+}
+
+/// Runs the program to its end.
 ///
 /// # Errors
 ///
 /// The program cannot be started.
-pub fn run(command: &mut Command) -> io::Result<u8> {
+pub fn run(command: &mut Command) -> io::Result<End> {
     let mut set = MaybeUninit::uninit();
     // SAFETY: sigemptyset makes the set before anything reads it; the signals are valid numbers.
     let set = unsafe {
@@ -53,7 +62,10 @@ pub fn run(command: &mut Command) -> io::Result<u8> {
     let pid = libc::pid_t::try_from(child.id()).map_err(io::Error::other)?;
     loop {
         if let Some(status) = child.try_wait()? {
-            return Ok(code(status));
+            return Ok(End {
+                status: code(status),
+                signal: status.signal(),
+            });
         }
         let mut info = MaybeUninit::<libc::siginfo_t>::uninit();
         // SAFETY: the set is valid, and the call fills in the information.
