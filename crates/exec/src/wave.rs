@@ -98,7 +98,7 @@ pub struct Wave {
     pub waiting: Waiting,
     /// Which barrier of the workgroup a signal joined: the phase it saw (split barriers).
     pub barrier_phase: [u32; 32],
-    /// The wave has passed a barrier and has not waited for memory since (see `control::waits`).
+    /// The wave has passed a barrier and has not asked memory for anything since (see [`crate::record::Step::Memory`]).
     pub past_barrier: bool,
     /// The named barrier that the wave has joined, or 0.
     pub named_barrier: u8,

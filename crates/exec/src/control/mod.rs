@@ -13,7 +13,6 @@ mod index;
 mod message;
 mod mode;
 mod sleep;
-mod waits;
 
 use rocjitsu_isa::{Inst, Name, Op};
 
@@ -26,10 +25,6 @@ use crate::wave::{Cx, Waiting};
 pub fn lower(inst: &Inst, pc: u64, lowering: &mut Lowering) -> Option<Record> {
     let mut record = Record::new(*inst, pc, Class::Control, nop);
     let simm16 = inst.field(Name::simm16).unwrap_or(0);
-    if waits::for_memory(inst, lowering.target) {
-        record.run = waits::memory;
-        return Some(record);
-    }
     if is_nop(inst.op()) {
         return Some(record);
     }

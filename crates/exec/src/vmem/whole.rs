@@ -203,6 +203,8 @@ mod tests {
 
     // SAFETY: what the test is about; the accesses behind the pointer are single moves of the host.
     unsafe impl Send for Shared {}
+    // SAFETY: as above.
+    unsafe impl Sync for Shared {}
 
     impl Shared {
         fn get(self) -> *mut u8 {
