@@ -274,24 +274,17 @@ impl<'a> MemoryPort<'a> {
             }
             return Ok(());
         }
-        let mut p = p.cast::<u64>();
-        for pair in words.chunks_mut(2) {
-            match pair {
-                [low, high] => {
-                    // SAFETY: `locate` vouches for the bytes, they are aligned, and this process may write all storage.
-                    let both =
-                        u64::from_le(unsafe { AtomicU64::from_ptr(p) }.load(Ordering::Relaxed));
-                    (*low, *high) = (both as u32, (both >> 32) as u32);
-                    p = p.wrapping_add(1);
-                }
-                // SAFETY: as above.
-                [last] => {
-                    *last = u32::from_le(
-                        unsafe { AtomicU32::from_ptr(p.cast()) }.load(Ordering::Relaxed),
-                    )
-                }
-                _ => {}
-            }
+        let (pairs, last) = words.as_chunks_mut::<2>();
+        for (at, pair) in pairs.iter_mut().enumerate() {
+            let from = p.cast::<u64>().wrapping_add(at);
+            // SAFETY: `locate` vouches for the bytes, they are aligned, and this process may write all storage.
+            let both = u64::from_le(unsafe { AtomicU64::from_ptr(from) }.load(Ordering::Relaxed));
+            *pair = [both as u32, (both >> 32) as u32];
+        }
+        if let [last] = last {
+            let from = p.cast::<u32>().wrapping_add(2 * pairs.len());
+            // SAFETY: as above.
+            *last = u32::from_le(unsafe { AtomicU32::from_ptr(from) }.load(Ordering::Relaxed));
         }
         Ok(())
     }
