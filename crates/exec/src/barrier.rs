@@ -31,6 +31,7 @@ pub fn signal(group: &mut Group, slot: usize) -> bool {
 /// A wave waits for a barrier. Returns whether it can go on at once; if not, [`Wave::waiting`] says so.
 pub fn wait(wave: &mut Wave, group: &Group, slot: usize) -> bool {
     let phase = group.barriers[slot].phase;
+    wave.past_barrier = true;
     if wave.barrier_phase[slot] != phase {
         wave.barrier_phase[slot] = phase;
         return true;

@@ -20,7 +20,7 @@ use crate::code::CodeView;
 use crate::error::{Cause, Fault};
 use crate::lower::State;
 use crate::record::{Flow, Record};
-use crate::run::{Counts, Stop};
+use crate::run::{Counts, Stop, gives_way};
 use crate::wave::{Cx, Waiting};
 use view::View;
 
@@ -87,6 +87,9 @@ fn run_loop<const REGISTERS: bool, const ACCESSES: bool>(
         };
         cx.wave.pc = block.end;
         for (record, info) in block.records.iter().zip(block.watched()) {
+            if gives_way(cx, record) {
+                return Stop::Waits;
+            }
             let step = Step {
                 wave,
                 instruction: &info.instruction,
@@ -105,6 +108,7 @@ fn run_loop<const REGISTERS: bool, const ACCESSES: bool>(
                     }
                     return Stop::Waits;
                 }
+                Ok(Flow::Again) => return Stop::Waits,
                 Ok(Flow::Fault) => return Stop::Fault,
                 Err(failure) => {
                     cx.unit.fault = Some(Box::new(Fault {

@@ -98,6 +98,8 @@ pub struct Wave {
     pub waiting: Waiting,
     /// Which barrier of the workgroup a signal joined: the phase it saw (split barriers).
     pub barrier_phase: [u32; 32],
+    /// The wave has passed a barrier and has not asked memory for anything since (see [`crate::record::Step::Memory`]).
+    pub past_barrier: bool,
     /// The named barrier that the wave has joined, or 0.
     pub named_barrier: u8,
     /// Doorbell of the queue that the wave was launched from, as `s_sendmsg_rtn` tells it.
@@ -147,6 +149,7 @@ impl Wave {
             scratch_size: 0,
             waiting: Waiting::No,
             barrier_phase: [0; 32],
+            past_barrier: false,
             named_barrier: 0,
             doorbell: 0,
             dispatch_id: 0,
