@@ -550,23 +550,26 @@ fn a_closed_pipe_is_no_panic() {
 fn plugins_watch_a_launch() {
     let json = corpus("vec_add_f32.json");
     let launch = ["launch", json.to_str().unwrap(), "--target", "gfx942"];
-    let watched = |plugin: &str| [&launch[..], &["--json", "--plugin", plugin]].concat();
+    fn with<'a>(launch: &[&'a str], plugin: &'a str) -> Vec<&'a str> {
+        [launch, &["--json", "--plugin", plugin]].concat()
+    }
     let file = std::env::temp_dir().join(format!("rocjitsu-mix-{}.jsonl", std::process::id()));
     let plugin = format!("instruction_mix:file={}", file.display());
-    let report: serde_json::Value = serde_json::from_str(&succeeds(&watched(&plugin))).unwrap();
+    let report: serde_json::Value =
+        serde_json::from_str(&succeeds(&with(&launch, &plugin))).unwrap();
     let record = std::fs::read_to_string(&file).unwrap();
     std::fs::remove_file(&file).unwrap();
     let record: serde_json::Value = serde_json::from_str(record.trim()).unwrap();
     assert_eq!(record["wave_instructions"], report["wave_instructions"]);
 
-    let output = rocjitsu(&watched("throughput"));
+    let output = rocjitsu(&with(&launch, "throughput"));
     assert!(output.status.success());
     let stderr = text(&output.stderr);
     assert!(stderr.contains(r#""event":"summary""#), "{stderr}");
 
-    let error = fails(2, &watched("thruput"));
+    let error = fails(2, &with(&launch, "thruput"));
     assert!(error.contains("plugin `thruput`: there is none"), "{error}");
-    let error = fails(2, &watched("race:colour=red"));
+    let error = fails(2, &with(&launch, "race:colour=red"));
     assert!(error.contains("no option `colour`"), "{error}");
 
     let seeded =
