@@ -437,6 +437,15 @@ impl Row {
         }
     }
 
+    /// The decoding rule among rows that fit, the lowest first: most bits, lowest priority number, most fixed bits.
+    pub(crate) fn rank(&self) -> (u16, u8, u32) {
+        (
+            u16::MAX - self.bits,
+            self.prio,
+            128 - self.mask.count_ones(),
+        )
+    }
+
     fn fits(&self, word: u128) -> bool {
         word & self.mask == self.value
             && self.need.iter().all(|(n, values)| {
@@ -562,7 +571,7 @@ impl Table {
             .zip(unused)
             .filter(|(r, unused)| **unused != 0 && r.in_set(set) && r.fits(word & !**unused))
             .map(|(r, _)| r)
-            .min_by_key(|r| (u16::MAX - r.bits, r.prio))
+            .min_by_key(|r| r.rank())
     }
 
     /// The shortest row that the first `size` bytes begin, but do not end.
