@@ -2,6 +2,7 @@
 //! `cargo run --release -p rocjitsu-bench -- help` lists the sections.
 
 mod dispatch;
+mod handover;
 mod kernels;
 mod loads;
 mod matrix;
@@ -16,7 +17,7 @@ use clap::Parser;
 /// Measures rocjitsu. Each figure is the least of several runs; ratios are of figures of one run.
 #[derive(Parser)]
 struct Args {
-    /// Sections: loops, matrix, registers, corpus, dispatch, memory, start; all by default
+    /// Sections: loops, matrix, handover, registers, corpus, dispatch, memory, start; all by default
     sections: Vec<String>,
     /// Runs of which the fastest counts
     #[arg(long, default_value_t = 5)]
@@ -35,6 +36,9 @@ fn main() -> Result<()> {
     }
     if wanted("matrix") {
         matrix::instructions(args.repeat);
+    }
+    if wanted("handover") {
+        handover::latency(args.repeat)?;
     }
     if wanted("registers") {
         processes::registers(&args.data, args.repeat)?;

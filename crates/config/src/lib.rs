@@ -25,3 +25,4 @@ pub use gpu::{
 };
 pub use machine::{KfdVersion, MOST_NODES, Machine, MachineError, Options};
 pub use presets::{PRESETS, preset, preset_for_target, preset_names};
+pub use threads::{ThreadRow, ThreadTable};

@@ -120,11 +120,15 @@ fn run_loop<L: Lanes>(
                 }
                 return Stop::Waits;
             }
-            Some((at, Flow::Fault)) => {
+            Some((at, left @ (Flow::Again | Flow::Fault))) => {
                 for r in &block.records[..at] {
                     counts[r.class as usize] += 1;
                 }
-                return Stop::Fault;
+                return if left == Flow::Fault {
+                    Stop::Fault
+                } else {
+                    Stop::Waits
+                };
             }
         }
         for (total, n) in counts.iter_mut().zip(&block.counts) {

@@ -293,7 +293,8 @@ pub struct Row {
     pub alternate: bool,
     pub(crate) print: &'static [PrintItem],
     pub(crate) need: &'static [(Name, &'static [u32])],
-    pub(crate) places: Vec<Place>,
+    /// Made when an instruction of the row is decoded: most rows of a table never are.
+    places: OnceLock<Box<[Place]>>,
     pub(crate) fixed_literal: Option<Segments>,
     pub(crate) mix: bool,
     pub(crate) dpp16: bool,
@@ -369,10 +370,7 @@ impl Row {
             .filter(|o| matches!(o.ty.fmt, Some(Fmt::Kimm16 | Fmt::Kimm32 | Fmt::Kimm64)))
             .find_map(|o| layout.segments(o.name));
         Row {
-            places: operands
-                .iter()
-                .map(|o| Place::find(o, operands, layout, a.tied))
-                .collect(),
+            places: OnceLock::new(),
             fixed_literal,
             mix: r.1.contains("_mix"),
             dpp16: layout.segments(Name::dpp_ctrl).is_some(),
@@ -400,6 +398,13 @@ impl Row {
             prio: a.prio,
             sets: a.sets,
         }
+    }
+
+    /// Where the bits of the operands are, in their order.
+    pub(crate) fn places(&self) -> &[Place] {
+        let find = |o| Place::find(o, self.operands, self.layout, self.tied);
+        self.places
+            .get_or_init(|| self.operands.iter().map(find).collect())
     }
 
     /// Does the instruction have this property?

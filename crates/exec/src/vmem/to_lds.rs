@@ -114,14 +114,14 @@ fn copy_run(cx: &mut Cx<'_, '_>, base: u64, to: u32, step: u32, bytes: usize) ->
     if step as usize != bytes {
         return false;
     }
-    let Some(lds) = cx.group.lds.get_mut(to as usize..to as usize + total) else {
+    let Some(lds) = cx.group.lds.at(to as usize, total) else {
         return false;
     };
     let Ok(p) = cx.unit.memory.locate(base, total as u64, false) else {
         return false;
     };
-    // SAFETY: `locate` vouches for the bytes; LDS is a vector of its own.
-    unsafe { std::ptr::copy_nonoverlapping(p.cast_const(), lds.as_mut_ptr(), total) };
+    // SAFETY: `locate` and `at` vouch for the bytes; LDS has storage of its own.
+    unsafe { std::ptr::copy_nonoverlapping(p.cast_const(), lds, total) };
     true
 }
 
@@ -150,7 +150,7 @@ impl Body for GlobalToLds {
             };
             let size = widen(datum, &mut data);
             lds::write(
-                &mut cx.group.lds,
+                &cx.group.lds,
                 to.wrapping_add(step * lane as u32),
                 &data[..size],
             );
@@ -180,7 +180,7 @@ impl Body for BufferToLds {
             };
             let size = widen(datum, &mut data);
             lds::write(
-                &mut cx.group.lds,
+                &cx.group.lds,
                 to.wrapping_add(step * lane as u32),
                 &data[..size],
             );
@@ -259,16 +259,17 @@ impl<const BYTES: usize> Body for AsyncLoad<BYTES> {
                     std::ptr::copy_nonoverlapping(from, data.as_mut_ptr(), BYTES);
                 }
                 let at = to[lane] as usize;
-                match cx.group.lds.get_mut(at..at + BYTES) {
-                    Some(inside) => inside.copy_from_slice(&data),
-                    None => lds::write(&mut cx.group.lds, to[lane], &data),
+                match cx.group.lds.at(at, BYTES) {
+                    // SAFETY: `at` vouches for the bytes.
+                    Some(inside) => unsafe { inside.cast::<[u8; BYTES]>().write_unaligned(data) },
+                    None => lds::write(&cx.group.lds, to[lane], &data),
                 }
             }
             return Flow::Next;
         }
         for lane in (0..LANES).filter(|l| exec >> l & 1 != 0) {
             match fetch(cx, record, addresses[lane], lane, BYTES) {
-                Ok(data) => lds::write(&mut cx.group.lds, to[lane], &data[..BYTES]),
+                Ok(data) => lds::write(&cx.group.lds, to[lane], &data[..BYTES]),
                 Err(flow) => return flow,
             }
         }
