@@ -1,6 +1,8 @@
 //! Development tasks: `cargo xtask isa` regenerates the instruction tables of `crates/isa`
-//! from `data/isa`; with `--check` it only says whether they are up to date.
+//! from `data/isa`; with `--check` it only says whether they are up to date. `cargo xtask bench` builds what is
+//! measured and runs the benchmark suite.
 
+mod bench;
 mod emit;
 mod isa;
 
@@ -21,8 +23,11 @@ fn main() -> Result<()> {
         .collect::<Vec<_>>()
         .as_slice()
     {
+        ["bench", more @ ..] => bench::run(&root(), more),
         ["isa"] => isa::run(&root(), false),
         ["isa", "--check"] => isa::run(&root(), true),
-        _ => bail!("usage: cargo xtask isa [--check]"),
+        _ => {
+            bail!("usage: cargo xtask isa [--check] | bench [--quick] [OPTIONS of rocjitsu-bench]")
+        }
     }
 }

@@ -20,6 +20,12 @@ struct Rows(UnsafeCell<Vec<[u32; 64]>>);
 // SAFETY: the two threads touch the rows in turn; the words hand them over.
 unsafe impl Sync for Rows {}
 
+impl Rows {
+    fn rows(&self) -> *mut Vec<[u32; 64]> {
+        self.0.get()
+    }
+}
+
 const REQUESTS: u64 = 2000;
 
 /// Prints the time of a round trip for several sizes.
@@ -68,7 +74,7 @@ fn round_trip([asks, answers]: [usize; 2], input: usize, output: usize) -> Resul
                     spin_loop();
                 }
                 // SAFETY: the request gives both to this thread until it answers.
-                let (from, to) = unsafe { (&*there.0.get(), &mut *back.0.get()) };
+                let (from, to) = unsafe { (&*there.rows(), &mut *back.rows()) };
                 let sum = from.iter().flatten().fold(0u32, |s, &w| s.wrapping_add(w));
                 for row in to {
                     row.fill(sum);
@@ -84,7 +90,7 @@ fn round_trip([asks, answers]: [usize; 2], input: usize, output: usize) -> Resul
             let start = Instant::now();
             for number in batch * BATCH + 1..=(batch + 1) * BATCH {
                 // SAFETY: until the request the rows are this thread's.
-                for row in unsafe { &mut *there.0.get() } {
+                for row in unsafe { &mut *there.rows() } {
                     row.fill(number as u32);
                 }
                 request.0.store(number, Ordering::Release);
@@ -92,7 +98,7 @@ fn round_trip([asks, answers]: [usize; 2], input: usize, output: usize) -> Resul
                     spin_loop();
                 }
                 // SAFETY: after the answer they are this thread's again.
-                let got = unsafe { &*back.0.get() };
+                let got = unsafe { &*back.rows() };
                 black_box(got.iter().flatten().fold(0u32, |s, &w| s.wrapping_add(w)));
             }
             best = best.min(start.elapsed().as_nanos() as f64 / BATCH as f64);

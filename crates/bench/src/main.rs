@@ -10,14 +10,15 @@ mod memory;
 mod native;
 mod processes;
 mod rules;
+mod suite;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::Parser;
 
 /// Measures rocjitsu. Each figure is the least of several runs; ratios are of figures of one run.
 #[derive(Parser)]
 struct Args {
-    /// Sections: loops, matrix, handover, registers, corpus, dispatch, memory, start; all by default
+    /// Sections: loops, matrix, handover, registers, corpus, dispatch, memory, start (these by default), and suite
     sections: Vec<String>,
     /// Runs of which the fastest counts
     #[arg(long, default_value_t = 5)]
@@ -25,10 +26,54 @@ struct Args {
     /// The folder with the kernels
     #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../../data"))]
     data: std::path::PathBuf,
+    /// Of the suite: the rows of a run under five minutes only
+    #[arg(long)]
+    quick: bool,
+    /// Of the suite: folder for bench.json and bench.html
+    #[arg(long, default_value = "target/bench")]
+    out: std::path::PathBuf,
+    /// Of the suite: a checkout of tinygrad, whose emulator runs the same code objects
+    #[arg(long, env = "ROCJITSU_TINYGRAD")]
+    tinygrad: Option<std::path::PathBuf>,
+    /// Of the suite: the Python interpreter for peers
+    #[arg(long, default_value = "python3")]
+    python: std::path::PathBuf,
 }
+
+/// What may be measured.
+const SECTIONS: [&str; 8] = [
+    "loops",
+    "matrix",
+    "registers",
+    "corpus",
+    "dispatch",
+    "memory",
+    "start",
+    "suite",
+];
 
 fn main() -> Result<()> {
     let args = Args::parse();
+    if let Some(unknown) = args
+        .sections
+        .iter()
+        .find(|s| !SECTIONS.contains(&s.as_str()))
+    {
+        bail!(
+            "no section is called `{unknown}`; there are {}",
+            SECTIONS.join(", ")
+        );
+    }
+    if args.sections.iter().any(|s| s == "suite") {
+        suite::run(&suite::Options {
+            data: args.data.clone(),
+            quick: args.quick,
+            repeat: args.repeat,
+            out: args.out.clone(),
+            tinygrad: args.tinygrad.clone(),
+            python: args.python.clone(),
+        })?;
+    }
     let wanted = |name: &str| args.sections.is_empty() || args.sections.iter().any(|s| s == name);
     if wanted("loops") {
         kernels::loops(&args.data, args.repeat)?;

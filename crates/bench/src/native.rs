@@ -79,6 +79,18 @@ pub fn fma(fmas: u64, repeat: u32) -> f64 {
     each * fmas as f64
 }
 
+/// f32 FMA throughput in GFLOP/s of `threads` threads at once, two operations a multiply-add; best of `repeat`.
+pub fn peak_gflops(threads: usize, repeat: u32) -> f64 {
+    const FMAS: u64 = 1_000_000_000;
+    std::thread::scope(|scope| {
+        let runs: Vec<_> = (0..threads.max(1))
+            .map(|_| scope.spawn(|| 2.0 * FMAS as f64 / fma(FMAS, repeat)))
+            .collect();
+        // A thread that panicked has printed why; its share is missing then.
+        runs.into_iter().map(|run| run.join().unwrap_or(0.0)).sum()
+    })
+}
+
 fn run_fma(turns: u64, sums: &mut [f32; 192]) {
     #[cfg(target_arch = "x86_64")]
     if rocjitsu_lanes::Backend::Avx512.is_supported() {

@@ -9,15 +9,20 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 /// What one process took.
-struct Run {
-    wall_ms: f64,
-    seconds: f64,
-    peak_bytes: u64,
+pub struct Run {
+    /// The whole process, in milliseconds.
+    pub wall_ms: f64,
+    /// The dispatch, in seconds.
+    pub seconds: f64,
+    /// Peak memory in bytes.
+    pub peak_bytes: u64,
+    /// Wave instructions executed.
+    pub instructions: u64,
     pages: u64,
 }
 
 /// The `rocjitsu` beside this program.
-fn program() -> Result<PathBuf> {
+pub fn program() -> Result<PathBuf> {
     let program = std::env::current_exe()?.with_file_name("rocjitsu");
     ensure!(
         program.exists(),
@@ -27,13 +32,16 @@ fn program() -> Result<PathBuf> {
     Ok(program)
 }
 
-/// Runs `rocjitsu launch --json` on a description on one thread.
-fn launch(program: &Path, description: &Path, more: &[&str]) -> Result<Run> {
+/// Runs `rocjitsu launch --json` on a description with so many worker threads.
+///
+/// # Errors
+/// The process fails, or prints no report.
+pub fn launch(program: &Path, description: &Path, threads: &str, more: &[&str]) -> Result<Run> {
     let start = Instant::now();
     let output = Command::new(program)
         .arg("launch")
         .arg(description)
-        .args(["--json", "--threads", "1"])
+        .args(["--json", "--threads", threads])
         .args(more)
         .output()
         .with_context(|| format!("cannot start {}", program.display()))?;
@@ -54,18 +62,34 @@ fn launch(program: &Path, description: &Path, more: &[&str]) -> Result<Run> {
         wall_ms,
         seconds: number("seconds")?,
         peak_bytes: number("peak_resident_bytes")? as u64,
+        instructions: number("wave_instructions")? as u64,
         pages: number("peak_register_pages")? as u64,
     })
 }
 
-fn mib(bytes: u64) -> f64 {
+/// Bytes in MiB.
+pub fn mib(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 20)
 }
 
-/// An empty kernel on GPUs of different sizes: the least wall time and peak memory over several runs.
+/// An empty kernel on GPUs of different sizes: prints the least wall time and peak memory over several runs.
 pub fn start(data: &Path, repeat: u32) -> Result<()> {
     println!("== start: `rocjitsu launch` on an empty kernel, one process each");
+    for (gpu, run) in starts(data, repeat)? {
+        println!(
+            "{gpu:<8} {:6.2} ms wall, {:6.1} MiB peak",
+            run.wall_ms,
+            mib(run.peak_bytes)
+        );
+    }
+    Ok(())
+}
+
+/// An empty kernel on GPUs of different sizes: the least wall time and the least peak memory of `repeat` runs.
+pub fn starts(data: &Path, repeat: u32) -> Result<Vec<(&'static str, Run)>> {
     let program = program()?;
+    let path = data.join("perf/built/empty_1.json");
+    let mut all = Vec::new();
     for (gpu, target) in [
         ("mi210", "gfx90a"),
         ("mi300x", "gfx942"),
@@ -73,19 +97,16 @@ pub fn start(data: &Path, repeat: u32) -> Result<()> {
         ("r9700", "gfx1201"),
         ("mi455x", "gfx1250"),
     ] {
-        let (mut wall, mut peak) = (f64::INFINITY, u64::MAX);
-        for _ in 0..repeat.max(1) {
-            let run = launch(
-                &program,
-                &data.join("perf/built/empty_1.json"),
-                &["--target", target, "--gpu", gpu],
-            )?;
-            wall = wall.min(run.wall_ms);
-            peak = peak.min(run.peak_bytes);
+        let arguments = ["--target", target, "--gpu", gpu];
+        let mut best = launch(&program, &path, "1", &arguments)?;
+        for _ in 1..repeat {
+            let run = launch(&program, &path, "1", &arguments)?;
+            best.wall_ms = best.wall_ms.min(run.wall_ms);
+            best.peak_bytes = best.peak_bytes.min(run.peak_bytes);
         }
-        println!("{gpu:<8} {wall:6.2} ms wall, {:6.1} MiB peak", mib(peak));
+        all.push((gpu, best));
     }
-    Ok(())
+    Ok(all)
 }
 
 /// The register-saturation kernels, registers allocated when they are first written (lazy) or all at once when a wave
@@ -112,7 +133,7 @@ pub fn registers(data: &Path, repeat: u32) -> Result<()> {
             for (slot, flags) in best.iter_mut().zip([&[][..], &["--eager-registers"][..]]) {
                 let mut more = vec!["--target", "gfx942", "--check", "--repeat", "10"];
                 more.extend(flags);
-                let run = launch(&program, &path, &more)?;
+                let run = launch(&program, &path, "1", &more)?;
                 if slot.as_ref().is_none_or(|b| run.seconds < b.seconds) {
                     *slot = Some(run);
                 }

@@ -103,7 +103,9 @@ impl Threads {
             helpers: helpers.and_then(|helpers| u32::try_from(helpers).ok()),
             budget: budget.unwrap_or(0),
             table: Vec::new(),
-            given: helpers.is_some() || table.is_some() || engines.or(dispatch).or(budget).is_some(),
+            given: helpers.is_some()
+                || table.is_some()
+                || engines.or(dispatch).or(budget).is_some(),
         };
         for row in table.unwrap_or_default() {
             let get = |key, low| row.small(key, low..=MOST_THREADS);
@@ -341,7 +343,11 @@ mod tests {
             ..Threads::default()
         };
         let error = on(&threads, 64, 1, 32).unwrap_err();
-        assert!(error.reason.contains("the smallest takes 4"), "{}", error.reason);
+        assert!(
+            error.reason.contains("the smallest takes 4"),
+            "{}",
+            error.reason
+        );
         let threads = Threads {
             dispatch: 600,
             ..Threads::default()

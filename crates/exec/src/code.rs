@@ -12,7 +12,8 @@ use crate::error::{Cause, Fault};
 use crate::jit::{self, Jit, Part};
 use crate::lower::{Lowering, State, lower};
 use crate::memory::MemoryPort;
-use crate::record::{Class, Record};
+use crate::record::{COUNTERS, Record};
+use crate::watch::{self, Info};
 
 /// The longest block, in instructions.
 const BLOCK_LIMIT: usize = 256;
@@ -30,8 +31,8 @@ struct Key {
 pub struct Block {
     /// The instructions in order.
     pub records: Box<[Record]>,
-    /// How many there are of each class.
-    pub counts: [u32; Class::COUNT],
+    /// How many there are of each class, and how many that are only bounded.
+    pub counts: [u32; COUNTERS],
     /// Address behind the last one.
     pub end: u64,
     /// Lanes of the waves that execute it.
@@ -42,6 +43,18 @@ pub struct Block {
     claimed: AtomicBool,
     /// How it executes once that is decided: in parts, or record by record.
     parts: OnceLock<Option<Box<[Part]>>>,
+    /// State that it was decoded under.
+    state: State,
+    /// What those who watch are told of its instructions, made when the first one asks.
+    infos: OnceLock<Box<[Info]>>,
+}
+
+impl Block {
+    /// What those who watch are told of its instructions.
+    pub(crate) fn watched(&self) -> &[Info] {
+        self.infos
+            .get_or_init(|| watch::of_block(&self.records, self.lanes, self.state.banks()))
+    }
 }
 
 /// All decoded code of a device.
@@ -109,6 +122,15 @@ impl CodeCache {
     /// Whether matrix products of code that is decoded from now on are plain chains of FMAs.
     pub fn set_fast_matrix(&mut self, fast: bool) {
         self.fast_matrix = fast;
+    }
+
+    /// Calls `visit` with every record of every block that is there: of all code that waves came to and that was not
+    /// changed since.
+    pub fn visit(&self, mut visit: impl FnMut(&Record)) {
+        let blocks = self.blocks.read().unwrap_or_else(|e| e.into_inner());
+        for block in blocks.values() {
+            block.records.iter().for_each(&mut visit);
+        }
     }
 
     /// Drops all decoded code, as an invalidation of the instruction cache asks for.
@@ -179,7 +201,7 @@ impl CodeCache {
         lowering.fast_matrix = self.fast_matrix;
         let set = self.target.execution_set(key.state.lanes());
         let mut records = Vec::new();
-        let mut counts = [0; Class::COUNT];
+        let mut counts = [0; COUNTERS];
         let mut pc = key.pc;
         while records.len() < BLOCK_LIMIT {
             let record = match self.record(pc, set, &mut lowering, memory) {
@@ -189,7 +211,7 @@ impl CodeCache {
                 Err(_) => break,
             };
             pc = record.next_pc;
-            counts[record.class as usize] += 1;
+            record.count(&mut counts);
             let last = record.ends_block;
             records.push(record);
             if last {
@@ -207,6 +229,8 @@ impl CodeCache {
                 Ok(_) => OnceLock::new(),
                 Err(_) => OnceLock::from(None),
             },
+            state: key.state,
+            infos: OnceLock::new(),
         })
     }
 

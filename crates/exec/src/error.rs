@@ -63,6 +63,14 @@ pub enum Cause {
         /// The allocation closest by, as a phrase.
         near: String,
     },
+    /// A plugin that watches the run asked for its end.
+    #[error("plugin `{plugin}`: {what}")]
+    Plugin {
+        /// Name of the plugin.
+        plugin: String,
+        /// What it says.
+        what: String,
+    },
     /// The wave reached a state that the hardware leaves undefined and that we refuse to guess.
     #[error("{what}")]
     Illegal {

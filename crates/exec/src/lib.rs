@@ -27,4 +27,5 @@ pub mod smem;
 pub mod target;
 pub mod valu;
 pub mod vmem;
+pub mod watch;
 pub mod wave;

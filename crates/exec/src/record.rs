@@ -164,6 +164,10 @@ impl Class {
     }
 }
 
+/// Counters of executed instructions: one for each [`Class`], and behind them one for those of all classes that are
+/// only [`Exactness::Bounded`].
+pub const COUNTERS: usize = Class::COUNT + 1;
+
 /// How close to the hardware's bits an instruction's results are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exactness {
@@ -258,6 +262,13 @@ impl Record {
             mem: crate::vmem::Mem::default(),
             detail: None,
         }
+    }
+
+    /// Counts an execution.
+    #[inline]
+    pub fn count<N: std::ops::AddAssign + From<bool>>(&self, counts: &mut [N; COUNTERS]) {
+        counts[self.class as usize] += N::from(true);
+        counts[Class::COUNT] += N::from(self.exactness != Exactness::Exact);
     }
 }
 

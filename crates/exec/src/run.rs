@@ -9,7 +9,7 @@ use rocjitsu_lanes::vector::{Lanes, Scalar};
 use crate::code::CodeView;
 use crate::jit::Part;
 use crate::lower::State;
-use crate::record::{Class, Fast, Flow, Record, Step};
+use crate::record::{COUNTERS, Fast, Flow, Record, Step};
 use crate::wave::{Cx, Waiting, scalar};
 
 /// Why [`run`] returned.
@@ -23,8 +23,8 @@ pub enum Stop {
     Fault,
 }
 
-/// Instructions executed, by [`Class`].
-pub type Counts = [u64; Class::COUNT];
+/// Instructions executed, by [`Class`](crate::record::Class), and those that are only bounded.
+pub type Counts = [u64; COUNTERS];
 
 /// Runs a wave for about `quantum` instructions.
 pub fn run(
@@ -113,7 +113,7 @@ fn run_loop<L: Lanes>(
             None | Some((_, Flow::Next | Flow::Jump)) => {}
             Some((at, Flow::Wait)) => {
                 for r in &block.records[..=at] {
-                    counts[r.class as usize] += 1;
+                    r.count(counts);
                 }
                 if std::mem::take(&mut cx.wave.code_stale) {
                     code.invalidate();
@@ -122,7 +122,7 @@ fn run_loop<L: Lanes>(
             }
             Some((at, left @ (Flow::Again | Flow::Fault))) => {
                 for r in &block.records[..at] {
-                    counts[r.class as usize] += 1;
+                    r.count(counts);
                 }
                 return if left == Flow::Fault {
                     Stop::Fault

@@ -220,7 +220,8 @@ fn formatted_loads_to_lds() {
             bench.run(&[0xe001_0010, 0x8001_0000]);
             for lane in 0..64usize {
                 let at = 512 + 16 + 4 * lane;
-                let got = u32::from_le_bytes(bench.group.lds.bytes_mut()[at..at + 4].try_into().unwrap());
+                let got =
+                    u32::from_le_bytes(bench.group.lds.bytes_mut()[at..at + 4].try_into().unwrap());
                 let wanted = match (exec >> lane & 1, format) {
                     (0, _) => 0x7777_7777,
                     (_, 0) => 0,

@@ -25,5 +25,5 @@ pub mod topology;
 mod user;
 
 pub use driver::{Driver, Error};
-pub use report::{DispatchLine, Fault, IoctlCount, KernelCount, Report};
+pub use report::{DispatchLine, Fault, Forms, IoctlCount, KernelCount, Report, Results};
 pub use rustix::io::Errno;

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, Weak};
 
 use rocjitsu_exec::record::Class;
-use rocjitsu_gpu::dispatch::Statistics;
-use rocjitsu_gpu::queue::{DispatchReport, Engine};
+use rocjitsu_gpu::dispatch::{Device, Statistics};
+use rocjitsu_gpu::queue::{DispatchReport, Engine, QueueFault, error};
 use rustix::io::Errno;
 use serde::Serialize;
 
@@ -30,6 +30,47 @@ pub(crate) struct Recorder {
     failed: Mutex<BTreeMap<String, IoctlCount>>,
     packets: Mutex<BTreeMap<(Engine, &'static str), u64>>,
     work: Mutex<Work>,
+    code: Mutex<Code>,
+    /// Grows with everything that is recorded; says whether a report that was written is still true.
+    changes: AtomicU64,
+}
+
+/// Instruction forms by target, name and encoding, with the bound of those that are not exact.
+type Seen = BTreeMap<(&'static str, &'static str, String), Option<&'static str>>;
+
+/// What code ran.
+#[derive(Debug, Default)]
+struct Code {
+    /// Devices that may still run some.
+    devices: Vec<Live>,
+    /// The forms of those that are gone.
+    seen: Seen,
+}
+
+/// A device, by what a queue of it holds.
+struct Live(Weak<Device>);
+
+impl fmt::Debug for Live {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Live")
+    }
+}
+
+impl Code {
+    fn add(seen: &mut Seen, device: &Device) {
+        let target = device.target().name();
+        for ((name, encoding), bound) in device.forms() {
+            seen.insert((target, name, encoding), bound);
+        }
+    }
+
+    fn all(&self) -> Seen {
+        let mut seen = self.seen.clone();
+        for device in self.devices.iter().filter_map(|live| live.0.upgrade()) {
+            Self::add(&mut seen, &device);
+        }
+        seen
+    }
 }
 
 #[derive(Debug, Default)]
@@ -38,6 +79,8 @@ struct Work {
     dispatches_not_listed: u64,
     kernels: BTreeMap<String, KernelCount>,
     faults: Vec<Fault>,
+    refused_packets: BTreeMap<&'static str, u64>,
+    refused_instructions: u64,
 }
 
 /// How often an ioctl was called.
@@ -81,6 +124,8 @@ pub struct KernelCount {
     pub waves: u64,
     /// Wave instructions by class.
     pub instructions: BTreeMap<&'static str, u64>,
+    /// Those of them whose results are only within a bound of the hardware's.
+    pub bounded: u64,
     /// Seconds.
     pub seconds: f64,
 }
@@ -89,6 +134,7 @@ impl KernelCount {
     fn add(&mut self, statistics: &Statistics) {
         self.waves += statistics.waves;
         self.seconds += statistics.seconds;
+        self.bounded += statistics.bounded();
         for class in Class::ALL {
             let count = statistics.of(class);
             if count > 0 {
@@ -107,6 +153,28 @@ pub struct Fault {
     pub text: String,
 }
 
+/// How true the results of the executed wave instructions are to the hardware's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Results {
+    /// As the manuals define them, bit for bit.
+    pub exact: u64,
+    /// Within a bound that is stated with the form.
+    pub bounded: u64,
+    /// By a default instead of a definition. None does: what has no semantics is refused.
+    pub by_default: u64,
+    /// Refused: each stopped its queue.
+    pub refused: u64,
+}
+
+/// The instruction forms of one target in code that waves came to. Code that was overwritten is not counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Forms {
+    /// Those with the hardware's bits, as `name (encoding)`.
+    pub exact: Vec<String>,
+    /// Those that are bounded, with the bound.
+    pub bounded: BTreeMap<String, &'static str>,
+}
+
 /// What a run did.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Report {
@@ -114,6 +182,8 @@ pub struct Report {
     pub process: u32,
     /// Its command line.
     pub command: Vec<String>,
+    /// Whether the process was at its end. A report that says no was written while it ran, and it was killed later.
+    pub complete: bool,
     /// The GPUs, by name and target.
     pub gpus: Vec<String>,
     /// Most memory that the process had resident, in KiB.
@@ -126,10 +196,16 @@ pub struct Report {
     pub kernels: BTreeMap<String, KernelCount>,
     /// Wave instructions by class, over all kernels.
     pub instructions: BTreeMap<&'static str, u64>,
+    /// The same by how true their results are.
+    pub results: Results,
+    /// Instruction forms by target.
+    pub forms: BTreeMap<&'static str, Forms>,
     /// Queues that stopped.
     pub faults: Vec<Fault>,
     /// Packets by engine and name.
     pub packets: BTreeMap<&'static str, BTreeMap<&'static str, u64>>,
+    /// Packets that were refused, by engine; each stopped its queue.
+    pub packets_refused: BTreeMap<&'static str, u64>,
     /// Ioctls by name; those that the driver does not know by number.
     pub ioctls: BTreeMap<String, IoctlCount>,
 }
@@ -149,8 +225,24 @@ impl Default for Recorder {
             failed: Mutex::default(),
             packets: Mutex::default(),
             work: Mutex::default(),
+            code: Mutex::default(),
+            changes: AtomicU64::new(0),
         }
     }
+}
+
+/// Whether a fault is a packet's own, not that of the waves it started.
+fn is_packets(fault: &QueueFault) -> bool {
+    matches!(
+        fault.code,
+        error::DIMENSIONS
+            | error::GROUP_SEGMENT
+            | error::CODE_OBJECT
+            | error::PACKET_FORMAT
+            | error::WORKGROUP
+            | error::REGISTERS
+            | error::VENDOR_PACKET
+    )
 }
 
 impl Recorder {
@@ -159,6 +251,7 @@ impl Recorder {
         if let Some(calls) = self.calls.get(table).and_then(|calls| calls.get(row)) {
             calls.fetch_add(1, Ordering::Relaxed);
         }
+        self.changes.fetch_add(1, Ordering::Relaxed);
         if let Err(error) = result {
             self.failed(name, error, 0);
         }
@@ -191,6 +284,29 @@ impl Recorder {
 
     pub(crate) fn packet(&self, engine: Engine, name: &'static str) {
         *lock(&self.packets).entry((engine, name)).or_default() += 1;
+        self.changes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A number that grows with everything that is recorded.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Relaxed)
+    }
+
+    /// A queue of the device begins: its code counts until [`Recorder::leave`].
+    pub(crate) fn enter(&self, device: &Arc<Device>) {
+        let live = Arc::downgrade(device);
+        let devices = &mut lock(&self.code).devices;
+        devices.retain(|other| other.0.strong_count() > 0);
+        if !devices.iter().any(|other| other.0.ptr_eq(&live)) {
+            devices.push(Live(live));
+        }
+    }
+
+    /// A queue of the device is gone, perhaps its last.
+    pub(crate) fn leave(&self, device: &Device) {
+        let mut seen = Seen::new();
+        Code::add(&mut seen, device);
+        lock(&self.code).seen.extend(seen);
     }
 
     pub(crate) fn dispatch(&self, ran: &DispatchReport<'_>) {
@@ -218,11 +334,17 @@ impl Recorder {
         });
     }
 
-    pub(crate) fn fault(&self, gpu: &str, text: &str) {
-        lock(&self.work).faults.push(Fault {
+    pub(crate) fn fault(&self, gpu: &str, engine: Engine, fault: &QueueFault) {
+        let mut work = lock(&self.work);
+        if fault.memory.is_none() && is_packets(fault) {
+            *work.refused_packets.entry(engine_name(engine)).or_default() += 1;
+        }
+        work.refused_instructions += u64::from(fault.code == error::ILLEGAL_INSTRUCTION);
+        work.faults.push(Fault {
             gpu: gpu.to_owned(),
-            text: text.to_owned(),
+            text: fault.text.clone(),
         });
+        self.changes.fetch_add(1, Ordering::Relaxed);
     }
 
     /// The counts; who ran and on what is the driver's to add.
@@ -232,14 +354,35 @@ impl Recorder {
             let engine = packets.entry(engine_name(engine)).or_default();
             engine.insert(name, count);
         }
+        let mut forms: BTreeMap<_, Forms> = BTreeMap::new();
+        for ((target, name, encoding), bound) in lock(&self.code).all() {
+            let forms = forms.entry(target).or_default();
+            let form = format!("{name} ({encoding})");
+            match bound {
+                None => forms.exact.push(form),
+                Some(bound) => {
+                    forms.bounded.insert(form, bound);
+                }
+            }
+        }
         let work = lock(&self.work);
         let mut instructions = BTreeMap::new();
+        let mut results = Results {
+            refused: work.refused_instructions,
+            ..Results::default()
+        };
         for kernel in work.kernels.values() {
             for (&class, count) in &kernel.instructions {
                 *instructions.entry(class).or_default() += count;
+                results.exact += count;
             }
+            results.bounded += kernel.bounded;
         }
+        results.exact -= results.bounded;
         Report {
+            results,
+            forms,
+            packets_refused: work.refused_packets.clone(),
             dispatches: work.dispatches.clone(),
             dispatches_not_listed: work.dispatches_not_listed,
             kernels: work.kernels.clone(),
@@ -287,6 +430,11 @@ impl fmt::Display for Report {
             "{dispatches} dispatches of {} kernels, {instructions} wave instructions in {seconds:.3} s; {} MiB at most",
             self.kernels.len(),
             self.peak_memory_kib / 1024
+        )?;
+        writeln!(
+            f,
+            "  results: {} exact, {} within a bound, {} by default, {} refused",
+            self.results.exact, self.results.bounded, self.results.by_default, self.results.refused
         )?;
         let mut kernels: Vec<_> = self.kernels.iter().collect();
         kernels.sort_by(|a, b| b.1.seconds.total_cmp(&a.1.seconds));

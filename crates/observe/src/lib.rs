@@ -1,9 +1,25 @@
-//! What a run can be asked about: the observer trait, and observers that need nothing else.
+//! What a run can be asked about: the observer trait, the plugin interface, and the host that runs plugins.
 //!
-//! Whoever executes tells an [`Observer`] what happens; the observer does not know who calls it. Events
-//! of single waves and instructions are not offered yet: the run loop is compiled without them.
+//! Whoever executes tells an [`Observer`] what happens; the observer does not know who calls it. Events of
+//! single workgroups, waves and instructions go to [`Plugin`]s, which a [`Plugins`] host holds; a run
+//! without one is executed by a loop that knows nothing of them.
 
 #![forbid(unsafe_code)]
+
+mod event;
+mod host;
+mod plugin;
+mod sink;
+mod watcher;
+
+pub use event::{
+    Access, AccessKind, Allocation, Barrier, Code, Dispatch, Ended, Events, Family, Instruction,
+    MemoryView, Scope, Space, State, Step, Touch, Wave, Workgroup,
+};
+pub use host::{Failure, Plugins};
+pub use plugin::{Concurrency, Outcome, Plugin};
+pub use sink::{Lines, Sink};
+pub use watcher::Watcher;
 
 /// A dispatch that begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +53,34 @@ pub trait Observer: Sync {
     fn workgroups_ended(&self, _ended: u64, _of: u64) {}
     /// A dispatch has ended.
     fn dispatch_ends(&self, _end: &End<'_>) {}
+    /// The plugins that watch the run, if there are any.
+    fn plugins(&self) -> Option<&Plugins> {
+        None
+    }
+}
+
+impl Observer for Plugins {
+    fn plugins(&self) -> Option<&Plugins> {
+        Some(self)
+    }
+}
+
+/// An observer, and plugins beside it.
+pub struct With<'a, O>(pub O, pub Option<&'a Plugins>);
+
+impl<O: Observer> Observer for With<'_, O> {
+    fn dispatch_begins(&self, begin: &Begin<'_>) {
+        self.0.dispatch_begins(begin);
+    }
+    fn workgroups_ended(&self, ended: u64, of: u64) {
+        self.0.workgroups_ended(ended, of);
+    }
+    fn dispatch_ends(&self, end: &End<'_>) {
+        self.0.dispatch_ends(end);
+    }
+    fn plugins(&self) -> Option<&Plugins> {
+        self.1
+    }
 }
 
 /// Observes nothing.

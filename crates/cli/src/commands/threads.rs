@@ -80,8 +80,14 @@ mod tests {
         let out = String::from_utf8(out).unwrap();
         let lines: Vec<_> = out.lines().collect();
         assert_eq!(lines[0], "budget 6 threads, 2 GPUs");
-        assert!(lines[2].ends_with("    3") && lines[2].starts_with("  "), "{out}");
-        assert!(lines[3].starts_with("* ") && lines[3].ends_with("    6"), "{out}");
+        assert!(
+            lines[2].ends_with("    3") && lines[2].starts_with("  "),
+            "{out}"
+        );
+        assert!(
+            lines[3].starts_with("* ") && lines[3].ends_with("    6"),
+            "{out}"
+        );
         assert!(lines[4].ends_with("    7  too many"), "{out}");
         assert_eq!(lines[5], "6 threads work on waves");
     }

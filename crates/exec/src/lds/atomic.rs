@@ -66,9 +66,7 @@ pub fn lanes<O: Rmw>(
             return misaligned(cx, record, O::T::BYTES, at, lane);
         }
         let (a, b) = data::<O>(cx, first, second, lane);
-        let old = update::<O::T>(cx.group, at, |old| {
-            O::apply(old, a, b, record.mem.flush)
-        });
+        let old = update::<O::T>(cx.group, at, |old| O::apply(old, a, b, record.mem.flush));
         give_back(cx, record, lane, old);
     }
     Flow::Next

@@ -67,6 +67,11 @@ fn store_by_lane(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
     Flow::Next
 }
 
+/// The LDS address of a counter: M0 plus the offset.
+pub fn shared_address(cx: &Cx<'_, '_>, record: &Record) -> u32 {
+    base(cx).wrapping_add(record.imm as u32) & !3
+}
+
 /// Adds or subtracts the number of active lanes at M0 plus offset; all active lanes get the old value.
 /// LLVM gives M0 the counter's LDS address (`selectDSAppendConsume`).
 fn count(cx: &mut Cx<'_, '_>, record: &Record, f: impl Fn(u32, u32) -> u32) -> Flow {
@@ -74,7 +79,7 @@ fn count(cx: &mut Cx<'_, '_>, record: &Record, f: impl Fn(u32, u32) -> u32) -> F
     if exec == 0 {
         return Flow::Next;
     }
-    let at = base(cx).wrapping_add(record.imm as u32) & !3;
+    let at = shared_address(cx, record);
     let old = atomic::update::<u32>(cx.group, at, |old| f(old, exec.count_ones()));
     if let Some(dst) = record.dst.vector() {
         let row = cx.wave.v.write(dst, &mut cx.unit.pool);

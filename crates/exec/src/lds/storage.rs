@@ -61,6 +61,15 @@ impl Lds {
         inside.then(|| self.start().wrapping_add(from))
     }
 
+    /// All bytes, as they are while no wave runs.
+    ///
+    /// # Safety
+    /// As long as the result lives no wave of the workgroup may execute.
+    pub unsafe fn bytes(&self) -> &[u8] {
+        // SAFETY: there are as many, and the caller promises that nobody writes them.
+        unsafe { std::slice::from_raw_parts(self.start().cast_const(), self.bytes) }
+    }
+
     /// All bytes, for whoever has the workgroup alone.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: there are as many, and `&mut self` says that no wave uses them.
@@ -81,7 +90,10 @@ mod tests {
             assert_eq!(lds.len(), bytes);
             assert!(lds.bytes_mut().iter().all(|&b| b == 0), "{bytes}");
             lds.bytes_mut().fill(0xff);
-            assert_eq!(lds.at(bytes - 4, 4), Some(lds.start().wrapping_add(bytes - 4)));
+            assert_eq!(
+                lds.at(bytes - 4, 4),
+                Some(lds.start().wrapping_add(bytes - 4))
+            );
             assert!(lds.at(bytes - 3, 4).is_none() && lds.at(usize::MAX, 4).is_none());
         }
         assert!(lds.start().cast::<u64>().is_aligned());

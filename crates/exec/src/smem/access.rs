@@ -11,8 +11,8 @@ use crate::wave::{Cx, scalar};
 /// Size of an access in bytes.
 pub fn bytes(op: Op, words: u32) -> u32 {
     match op {
-        Op::s_load_u8 | Op::s_load_i8 => 1,
-        Op::s_load_u16 | Op::s_load_i16 => 2,
+        Op::s_load_u8 | Op::s_load_i8 | Op::s_buffer_load_u8 | Op::s_buffer_load_i8 => 1,
+        Op::s_load_u16 | Op::s_load_i16 | Op::s_buffer_load_u16 | Op::s_buffer_load_i16 => 2,
         _ => 4 * words,
     }
 }

@@ -40,6 +40,14 @@ pub fn buffer(
     align: u64,
     wide: bool,
 ) -> Result<Buffer, Flow> {
+    resolve(cx, record, align, wide).map_err(|what| cx.fault(record, Cause::Illegal { what }))
+}
+
+/// As [`buffer`], without an end of the wave.
+///
+/// # Errors
+/// What is wrong, in words.
+pub fn resolve(cx: &Cx<'_, '_>, record: &Record, align: u64, wide: bool) -> Result<Buffer, String> {
     let mask = !(align - 1);
     let register = u64::from(cx.get32(record.src[1]));
     let offset = (record.imm as u64 & mask).wrapping_add(register & mask);
@@ -53,7 +61,7 @@ pub fn buffer(
             "scalar buffer access at a negative offset ({} + {register})",
             record.imm
         );
-        return Err(cx.fault(record, Cause::Illegal { what }));
+        return Err(what);
     }
     let mut words = [0; 4];
     if let Operand::Scalar(n) = record.src[0] {

@@ -67,6 +67,29 @@ fn pack(words: u32, scale: u32, returns: bool) -> i64 {
     i64::from(words | scale << 8 | u32::from(returns) << 16)
 }
 
+/// Bytes that an instruction of this module loads or stores.
+pub fn bytes_of(record: &Record) -> u32 {
+    access::bytes(record.inst.op(), words(record) as u32)
+}
+
+/// Where an access begins, and how many of its `bytes` bytes are made: those of a buffer that are inside.
+/// Nothing of an access that is refused.
+pub fn place(cx: &Cx<'_, '_>, record: &Record, buffer: bool, bytes: u32) -> (u64, u32) {
+    let align = u64::from(bytes.min(4));
+    if !buffer {
+        return (address::plain(cx, record, align), bytes);
+    }
+    let wide = cx.unit.target == Target::Gfx1250;
+    match address::resolve(cx, record, align, wide) {
+        Ok(buffer) => {
+            let inside = buffer.size.saturating_sub(buffer.offset);
+            let inside = inside.next_multiple_of(align).min(bytes.into());
+            (buffer.base.wrapping_add(buffer.offset), inside as u32)
+        }
+        Err(_) => (0, 0),
+    }
+}
+
 fn words(record: &Record) -> usize {
     (record.imm2 & 0xff) as usize
 }

@@ -12,8 +12,8 @@ pub mod global;
 mod half;
 pub mod rmw;
 pub mod scratch;
-mod tensor;
-mod to_lds;
+pub mod tensor;
+pub mod to_lds;
 pub mod transpose;
 
 use rocjitsu_isa::{Format, Inst, Name, Target};

@@ -122,6 +122,17 @@ impl Descriptor {
     }
 }
 
+/// LDS holds a few hundred KiB: a tile of millions of elements is no tile, and would take for ever.
+const MOST_ELEMENTS: u64 = 1 << 24;
+
+impl Descriptor {
+    /// Elements of all iterations.
+    fn elements(&self) -> u64 {
+        let tile = self.tile.iter();
+        tile.fold(self.iterations, |n, &t| n.saturating_mul(t.max(1)))
+    }
+}
+
 fn group(cx: &Cx<'_, '_>, operand: Operand, count: usize) -> [u32; 8] {
     let mut out = [0; 8];
     let words = operand.scalar().and_then(|n| cx.wave.s.get(n..n + count));
@@ -131,9 +142,21 @@ fn group(cx: &Cx<'_, '_>, operand: Operand, count: usize) -> [u32; 8] {
     out
 }
 
+/// The four groups of words that make an instruction's descriptor.
+fn groups(cx: &Cx<'_, '_>, record: &Record) -> [[u32; 8]; 4] {
+    let counts = [4, 8, 4, 4];
+    std::array::from_fn(|i| group(cx, record.src[i], counts[i]))
+}
+
+/// The descriptor of an instruction that copies something.
+fn descriptor(cx: &Cx<'_, '_>, record: &Record) -> Option<Descriptor> {
+    let [g0, g1, g2, g3] = groups(cx, record);
+    let d = Descriptor::new(&g0[..4], &g1, &g2[..4], &g3[..4]);
+    (d.valid && bits(&g0, 126, 2) == 2 && d.elements() <= MOST_ELEMENTS).then_some(d)
+}
+
 fn run(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
-    let g = [4, 8, 4, 4];
-    let [g0, g1, g2, g3]: [[u32; 8]; 4] = std::array::from_fn(|i| group(cx, record.src[i], g[i]));
+    let [g0, g1, g2, g3] = groups(cx, record);
     let d = Descriptor::new(&g0[..4], &g1, &g2[..4], &g3[..4]);
     if !d.valid {
         return Flow::Next;
@@ -146,12 +169,8 @@ fn run(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
         );
         return cx.fault(record, Cause::Illegal { what });
     }
-    // LDS holds a few hundred KiB: a tile of millions of elements is no tile, and would take for ever.
-    let elements = d
-        .tile
-        .iter()
-        .fold(d.iterations, |n, &t| n.saturating_mul(t.max(1)));
-    if elements > 1 << 24 {
+    let elements = d.elements();
+    if elements > MOST_ELEMENTS {
         let what = format!(
             "{}: a tile of {elements} elements ({:?})",
             record.inst.op().name(),
@@ -183,10 +202,32 @@ fn tile(
     let store = record.imm != 0;
     let mut at = start;
     let mut since_pad = 0;
+    for_lines(d, global, |from, valid| {
+        let bytes = d.tile[0] * d.element;
+        line_of_tile(
+            cx,
+            record,
+            store,
+            from,
+            &mut at,
+            valid,
+            bytes,
+            d.pad,
+            &mut since_pad,
+        )
+    })
+}
+
+/// Calls `f` with each row of a tile: its address, and the bytes that the tensor has of it.
+#[inline(always)]
+fn for_lines<E>(
+    d: &Descriptor,
+    global: u64,
+    mut f: impl FnMut(u64, u64) -> Result<(), E>,
+) -> Result<(), E> {
     let size = |k: usize| d.tile[k].max(1);
-    let row = d.tile[0];
     // Elements of a row that the tensor has.
-    let inside = row.min(d.tensor[0]);
+    let inside = d.tile[0].min(d.tensor[0]);
     for w in 0..size(4) {
         for z2 in 0..size(3) {
             for z in 0..size(2) {
@@ -203,24 +244,65 @@ fn tile(
                         o.wrapping_add(place[k].wrapping_mul(d.stride[k]))
                     });
                     let from = global.wrapping_add(offset.wrapping_mul(d.element));
-                    let valid = if exists { inside * d.element } else { 0 };
-                    let bytes = row * d.element;
-                    line_of_tile(
-                        cx,
-                        record,
-                        store,
-                        from,
-                        &mut at,
-                        valid,
-                        bytes,
-                        d.pad,
-                        &mut since_pad,
-                    )?;
+                    f(from, if exists { inside * d.element } else { 0 })?;
                 }
             }
         }
     }
     Ok(())
+}
+
+/// A row of a tile, for those who watch.
+pub struct Row {
+    /// Its address in memory.
+    pub address: u64,
+    /// Bytes that are copied from or to memory.
+    pub bytes: u32,
+    /// The pieces of LDS: address and bytes.
+    pub lds: Vec<(u32, u32)>,
+}
+
+/// The rows that an instruction is about to copy; none if it copies nothing or stops its wave.
+pub fn rows(cx: &Cx<'_, '_>, record: &Record) -> Vec<Row> {
+    let mut rows = Vec::new();
+    let Some(d) = descriptor(cx, record) else {
+        return rows;
+    };
+    let store = record.imm != 0;
+    for i in 0..d.iterations {
+        let global = d.global.wrapping_add(i.wrapping_mul(d.global_step));
+        let mut at = d.lds.wrapping_add((i as u32).wrapping_mul(d.lds_step));
+        let mut since_pad = 0;
+        let Ok(()) = for_lines::<std::convert::Infallible>(&d, global, |address, valid| {
+            // Rows that are not all there fill LDS with zeros, and take nothing from it.
+            let mut left = if store { valid } else { d.tile[0] * d.element };
+            let mut lds = Vec::new();
+            while left > 0 {
+                let until = match d.pad.filter(|_| !store) {
+                    Some((interval, _)) => interval - since_pad,
+                    None => left,
+                };
+                let n = left.min(until);
+                lds.push((at, n as u32));
+                left -= n;
+                at = at.wrapping_add(n as u32);
+                if let Some((interval, amount)) = d.pad.filter(|_| !store) {
+                    since_pad += n;
+                    if since_pad >= interval {
+                        since_pad = 0;
+                        at = at.wrapping_add(amount);
+                    }
+                }
+            }
+            rows.push(Row {
+                address,
+                bytes: valid as u32,
+                lds,
+            });
+            Ok(())
+        });
+    }
+    rows
 }
 
 /// Copies a row of a tile: `valid` bytes from or to memory, zeros for the rest of `bytes` in LDS.

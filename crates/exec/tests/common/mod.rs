@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::PathBuf;
 
+use rocjitsu_exec::barrier;
 use rocjitsu_exec::error::Fault;
 use rocjitsu_exec::lower::{Lowering, State, lower};
 use rocjitsu_exec::memory::{AddressSpace, Extent, FaultKind, MemoryPort};
 use rocjitsu_exec::record::{Flow, Record};
-use rocjitsu_exec::barrier;
 use rocjitsu_exec::wave::{Cx, Group, Unit, Wave};
 use rocjitsu_isa::{Target, decode};
 use rocjitsu_lanes::Backend;
@@ -384,7 +384,13 @@ impl Semantics {
                 .copy_from_slice(&self.planes[plane]);
         }
         if case.lds == Some(1) {
-            for (to, word) in bench.group.lds.bytes_mut().chunks_exact_mut(4).zip(&self.lds) {
+            for (to, word) in bench
+                .group
+                .lds
+                .bytes_mut()
+                .chunks_exact_mut(4)
+                .zip(&self.lds)
+            {
                 to.copy_from_slice(&word.to_le_bytes());
             }
         }

@@ -51,9 +51,7 @@ fn pack(state: State, home: u8) -> u64 {
         State::Ready => READY,
         State::Running => RUNNING,
         State::Held => HELD,
-        State::Barrier { slot, phase } => {
-            BARRIER | u64::from(slot) << 8 | u64::from(phase) << 32
-        }
+        State::Barrier { slot, phase } => BARRIER | u64::from(slot) << 8 | u64::from(phase) << 32,
     };
     rest | u64::from(home) << 16
 }

@@ -46,6 +46,14 @@ pub enum DispatchError {
         /// Which waves wait where.
         what: String,
     },
+    /// A plugin that watches asked for the end.
+    #[error("kernel {kernel}: {failure}")]
+    Plugin {
+        /// Kernel name.
+        kernel: String,
+        /// Which one, and why.
+        failure: rocjitsu_observe::Failure,
+    },
     /// No memory for scratch.
     #[error("kernel {kernel}: scratch of {bytes} bytes for a workgroup: {cause}")]
     Scratch {

@@ -8,11 +8,13 @@ mod error;
 mod launch;
 #[cfg(test)]
 mod model;
+mod pause;
 mod scratch;
 mod slice;
 mod spread;
 mod stall;
 mod team;
+mod watch;
 mod worker;
 
 mod atomics {
@@ -20,7 +22,9 @@ mod atomics {
 }
 
 pub use error::DispatchError;
+pub use pause::Pause;
 
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
@@ -29,7 +33,7 @@ use rocjitsu_exec::code::CodeCache;
 use rocjitsu_exec::error::Fault;
 pub use rocjitsu_exec::jit;
 use rocjitsu_exec::memory::{AddressSpace, MemoryPort};
-use rocjitsu_exec::record::Class;
+use rocjitsu_exec::record::{Class, Exactness};
 use rocjitsu_exec::run::Counts;
 use rocjitsu_isa::Target;
 use rocjitsu_lanes::Backend;
@@ -140,6 +144,8 @@ pub struct Options<'a> {
     pub eager_registers: bool,
     /// Once this is set, the dispatch ends as soon as each wave that runs has had its turn.
     pub stop: Option<&'a AtomicBool>,
+    /// Stops the waves for a while; needs `stop`, which ends that, too.
+    pub pause: Option<&'a Pause>,
     /// Trust code that was decoded before, unless mappings have changed or [`Device::invalidate_code`] was
     /// called: what the instruction caches do. Otherwise all of it is compared with memory first.
     pub trust_code: bool,
@@ -154,6 +160,7 @@ impl Default for Options<'_> {
             threads: 1,
             eager_registers: false,
             stop: None,
+            pause: None,
             trust_code: false,
             interrupt: None,
         }
@@ -163,7 +170,7 @@ impl Default for Options<'_> {
 /// What a dispatch did.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Statistics {
-    /// Wave instructions executed, by [`Class`].
+    /// Wave instructions executed, by [`Class`], and those that are only bounded.
     pub instructions: Counts,
     /// Waves that ran.
     pub waves: u64,
@@ -180,7 +187,12 @@ pub struct Statistics {
 impl Statistics {
     /// Wave instructions of all classes.
     pub fn total(&self) -> u64 {
-        self.instructions.iter().sum()
+        self.instructions.iter().take(Class::COUNT).sum()
+    }
+
+    /// Wave instructions whose results are only within a bound of the hardware's, of all classes.
+    pub fn bounded(&self) -> u64 {
+        self.instructions[Class::COUNT]
     }
 
     /// Instructions of a class.
@@ -225,6 +237,7 @@ struct Shared<'a> {
     /// What the workers did, added up as they end.
     done: Mutex<Statistics>,
     observer: &'a dyn Observer,
+    watched: Option<watch::Watched<'a>>,
 }
 
 impl Device {
@@ -293,6 +306,24 @@ impl Device {
         self.code.compiled()
     }
 
+    /// Instruction forms in the code that waves came to, unless it was changed since: name and encoding, and the bound
+    /// where the results of the form are not the hardware's bits.
+    pub fn forms(&self) -> BTreeMap<(&'static str, String), Option<&'static str>> {
+        let mut seen = HashMap::new();
+        self.code.visit(|record| {
+            let bound = match record.exactness {
+                Exactness::Exact => None,
+                Exactness::Bounded(bound) => Some(bound),
+            };
+            *seen
+                .entry((record.inst.op(), record.inst.format()))
+                .or_default() = bound;
+        });
+        seen.into_iter()
+            .map(|((op, format), bound)| ((op.name(), format!("{format:?}")), bound))
+            .collect()
+    }
+
     /// The lane back end.
     pub fn backend(&self) -> Backend {
         self.backend
@@ -325,10 +356,22 @@ impl Device {
         let waves_per_group = launch::waves_of(dispatch.workgroup, dispatch.descriptor.wave_size);
         let scratch = scratch::Scratch::new(&self.memory, dispatch, waves_per_group);
         let room = scratch.room();
+        let watched = match observer.plugins() {
+            Some(plugins) => Some(watch::Watched::begin(plugins, self, dispatch, total)?),
+            None => None,
+        };
         let cluster: u64 = dispatch.cluster.iter().map(|&n| u64::from(n)).product();
         let units = (total.min(room) / cluster).max(1);
         let waves = total.saturating_mul(u64::from(waves_per_group));
-        let threads = (options.threads.max(1) as u64).min(waves.max(1)) as usize;
+        // Plugins hear of a wave's instructions in order: its workgroup stays on one thread.
+        let may_spread = watched.is_none() && waves_per_group > 1;
+        let threads = match watched {
+            Some(watched) if watched.one_thread() => 1,
+            _ => {
+                let most = if may_spread { waves.max(1) } else { units };
+                (options.threads.max(1) as u64).min(most) as usize
+            }
+        };
         // Of these, the ones that can have a workgroup of their own.
         let workers = (threads as u64).min(units) as usize;
         let shared = Shared {
@@ -349,11 +392,12 @@ impl Device {
             present: AtomicUsize::new(0),
             seats: AtomicU64::new(units),
             owners: AtomicUsize::new(0),
-            may_spread: threads > 1 && waves_per_group > 1,
+            may_spread: may_spread && threads > 1,
             teams: team::Teams::default(),
             recruiter: OnceLock::new(),
             done: Mutex::default(),
             observer,
+            watched,
         };
         observer.dispatch_begins(&Begin {
             kernel: &dispatch.name,
@@ -384,6 +428,13 @@ impl Device {
             .failure
             .into_inner()
             .unwrap_or_else(|e| e.into_inner());
+        if let Some(watched) = watched {
+            let error = failure.as_ref().map(ToString::to_string);
+            let told = watched.end(dispatch, &statistics, error.as_deref());
+            if failure.is_none() {
+                told?;
+            }
+        }
         if let Some(error) = failure {
             return Err(error);
         }
@@ -518,11 +569,16 @@ impl Shared<'_> {
             .product()
     }
 
-    /// Whether the program asked for the dispatch to end before its work is done.
+    /// Whether the program asked for the dispatch to end before its work is done. Asked between turns of waves: if
+    /// they are to pause, the answer comes when they may go on.
     fn stopped_by_program(&self) -> bool {
-        self.options
-            .stop
-            .is_some_and(|stop| stop.load(Ordering::Relaxed))
+        let Some(stop) = self.options.stop else {
+            return false;
+        };
+        if let Some(pause) = self.options.pause {
+            pause.park(stop);
+        }
+        stop.load(Ordering::Relaxed)
     }
 
     /// Records the failure of a workgroup and tells all workers to stop. Of several failures that of the lowest

@@ -3,10 +3,11 @@
 use rocjitsu_exec::barrier;
 use rocjitsu_exec::code::CodeView;
 use rocjitsu_exec::error::Fault;
-use rocjitsu_exec::run::{Counts, Stop, run};
+use rocjitsu_exec::run::{Counts, Stop};
 use rocjitsu_exec::wave::{Cx, Group, Unit, Waiting, Wave};
 
 use super::Shared;
+use super::watch::Runner;
 
 /// What a thread runs waves with.
 pub struct Hands<'s, 'a> {
@@ -20,6 +21,8 @@ pub struct Hands<'s, 'a> {
     pub counts: Counts,
     /// Turns given to waves of other workers' workgroups.
     pub lent: u64,
+    /// How: watched by plugins, or not.
+    pub runner: Runner<'s>,
 }
 
 /// How a turn ended.
@@ -50,7 +53,9 @@ impl Hands<'_, '_> {
         wave.waiting = Waiting::No;
         let unit = &mut self.unit;
         let mut cx = Cx { wave, group, unit };
-        let stop = run(&mut cx, &mut self.code, quantum, &mut self.counts);
+        let stop = self
+            .runner
+            .run(&mut cx, &mut self.code, quantum, &mut self.counts);
         for data in wave.interrupts.drain(..) {
             if let Some(interrupt) = self.shared.options.interrupt {
                 interrupt(data);

@@ -20,6 +20,7 @@ use super::environment::FloatEnvironment;
 use super::launch::{self, Resident};
 use super::slice::{Hands, Slice};
 use super::spread::{Experience, PROBE, Plan};
+use super::watch::Runner;
 use super::{DispatchError, Shared, team};
 
 /// Instructions that a wave may execute before others get their turn.
@@ -104,6 +105,7 @@ struct Worker<'s, 'a> {
 /// Runs workgroups until none is left or the dispatch is over, and then waves of others. Calls `recruit` when the
 /// workgroups take long.
 pub fn run(shared: &Shared<'_>, recruit: Option<&dyn Fn()>) {
+    let _present = shared.options.pause.map(super::Pause::enter);
     let _environment = FloatEnvironment::usual();
     let device = shared.device;
     let memory = MemoryPort::new(&*device.memory);
@@ -118,6 +120,7 @@ pub fn run(shared: &Shared<'_>, recruit: Option<&dyn Fn()>) {
             },
             counts: Counts::default(),
             lent: 0,
+            runner: Runner::new(shared.dispatch, shared.watched),
         },
         experience: Experience::new(shared),
         waves: 0,
@@ -132,19 +135,23 @@ pub fn run(shared: &Shared<'_>, recruit: Option<&dyn Fn()>) {
     shared.present.fetch_add(1, Ordering::Relaxed);
     let seat = |seats: u64| seats.checked_sub(1);
     let seats = &shared.seats;
-    if seats.fetch_update(Ordering::Relaxed, Ordering::Relaxed, seat).is_ok() {
+    if seats
+        .fetch_update(Ordering::Relaxed, Ordering::Relaxed, seat)
+        .is_ok()
+    {
         worker.own();
         if worker.resident.is_empty() {
             seats.fetch_add(1, Ordering::Relaxed);
         }
     }
     if shared.may_spread {
-        shared
-            .teams
-            .help(&mut worker.hands, || shared.is_over());
+        shared.teams.help(&mut worker.hands, || shared.is_over());
     }
     shared.present.fetch_sub(1, Ordering::Relaxed);
     let hands = worker.hands;
+    if let Err(error) = hands.runner.end() {
+        shared.fail(worker.at, error);
+    }
     let mut done = lock(&shared.done);
     for (sum, n) in done.instructions.iter_mut().zip(hands.counts) {
         *sum += n;
@@ -189,7 +196,9 @@ impl Worker<'_, '_> {
     fn work(&mut self) -> Result<(), DispatchError> {
         let mut idle_rounds = 0;
         loop {
-            if self.hands.shared.stopped_by_program() || self.resident.is_empty() && !self.admit(true)? {
+            if self.hands.shared.stopped_by_program()
+                || self.resident.is_empty() && !self.admit(true)?
+            {
                 return Ok(());
             }
             let version = self.hands.unit.gws.version();
@@ -305,6 +314,7 @@ impl Worker<'_, '_> {
         for (resident, linear) in cluster.groups.iter_mut().zip(linear..) {
             launch::start(shared, linear, &mut unit.memory, &mut unit.pool, resident)?;
             self.waves += resident.waves.len() as u64;
+            self.hands.runner.group_begins(resident)?;
         }
         cluster.live = cluster.groups.len();
         cluster.barrier = Barrier {
@@ -322,8 +332,15 @@ impl Worker<'_, '_> {
         }
         let size = cluster.groups.len() as u64;
         self.spare = cluster;
-        self.hands.shared.resident.fetch_sub(size, Ordering::Relaxed);
-        let before = self.hands.shared.finished.fetch_add(size, Ordering::Relaxed);
+        self.hands
+            .shared
+            .resident
+            .fetch_sub(size, Ordering::Relaxed);
+        let before = self
+            .hands
+            .shared
+            .finished
+            .fetch_add(size, Ordering::Relaxed);
         let finished = before + size;
         if finished / 64 != before / 64 {
             let all = self.hands.shared.groups.iter().product();
@@ -362,6 +379,7 @@ impl Worker<'_, '_> {
                 done.busy |= round.busy;
                 done.queued |= round.queued;
                 if resident.group.live == 0 {
+                    self.hands.runner.group_ends(resident)?;
                     cluster.live -= 1;
                     barrier::workgroup_ended(&mut cluster.barrier);
                 }
@@ -431,6 +449,7 @@ fn round(
         done.turns += 1;
         match slice {
             Ok(Slice::Ended) => {
+                hands.runner.wave_ends(group, wave)?;
                 group.live -= 1;
                 done.advanced = true;
             }

@@ -51,6 +51,8 @@ pub(super) struct Map {
     pub runs: BTreeMap<u64, Mapping>,
     /// Allocations that the map placed itself: address to bytes.
     pub placed: BTreeMap<u64, u64>,
+    /// Bytes that were asked for, where the map rounded them up.
+    pub requested: BTreeMap<u64, u64>,
     /// Sum of `placed`.
     pub used: u64,
     /// Where the next one is tried first.

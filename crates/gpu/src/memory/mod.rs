@@ -427,6 +427,9 @@ impl Memory {
         };
         map.used += bytes;
         map.placed.insert(address, bytes);
+        if request.bytes != bytes {
+            map.requested.insert(address, request.bytes);
+        }
         map.runs.insert(address, run);
         Ok(address)
     }
@@ -442,6 +445,7 @@ impl Memory {
             .placed
             .remove(&address)
             .ok_or(MemoryError::NotAllocated(address))?;
+        map.requested.remove(&address);
         map.used -= bytes;
         drop(map);
         self.unmap(address, bytes)?;
@@ -532,6 +536,16 @@ impl Memory {
                 }
             }
         }
+    }
+
+    /// The allocation or mapping that holds `address`: its start, the bytes that were asked for, and its label.
+    /// An address behind those bytes, in the rest of the last page, belongs to it too.
+    pub fn allocation(&self, address: u64) -> Option<(u64, u64, String)> {
+        let map = self.map.read();
+        let (start, run) = map.containing(address)?;
+        let whole = run.end - start;
+        let bytes = map.requested.get(&start).copied().unwrap_or(whole);
+        Some((start, bytes.min(whole), run.label.to_string()))
     }
 
     /// Where `address` lies, in words: the allocation that holds it, or the nearest ones below

@@ -10,6 +10,7 @@
 mod aql;
 mod atomic;
 mod bus;
+mod names;
 mod pm4;
 mod ring;
 mod run;
@@ -21,9 +22,10 @@ use std::sync::atomic::AtomicBool;
 use rocjitsu_exec::memory::FaultKind;
 use rocjitsu_observe::Observer;
 
-use crate::dispatch::{Device, Statistics};
+use crate::dispatch::{Device, Pause, Statistics};
 
 pub use aql::{Aql, AqlParams};
+pub use names::KernelNames;
 pub use pm4::{Pm4, Pm4Params};
 pub use sdma::{Sdma, SdmaParams};
 
@@ -97,6 +99,11 @@ pub trait Platform: Send + Sync {
 
     /// The name of the kernel whose descriptor (AQL) or first instruction (PM4) is at `address`.
     fn kernel_name(&self, _address: u64) -> Option<String> {
+        None
+    }
+
+    /// What stops the waves of a dispatch for a while.
+    fn pause(&self) -> Option<&Pause> {
         None
     }
 

@@ -26,6 +26,12 @@ impl Ring {
         }
     }
 
+    /// Goes on in another ring, at the same place in the sequence of words.
+    pub fn move_to(&mut self, base: u64, bytes: u64) {
+        self.base = base;
+        self.words = (bytes / 4).max(1);
+    }
+
     /// Takes a doorbell, in words, or `None` if nobody rang; `first` tells where reading begins and is asked
     /// once. Whether there is something to read.
     pub fn rung(

@@ -14,6 +14,7 @@ pub fn run(cx: &mut Cx<'_>, dispatch: &Dispatch) -> Result<(), Trouble> {
     let options = Options {
         threads: cx.threads,
         stop: Some(cx.stop),
+        pause: platform.pause(),
         trust_code: true,
         interrupt: Some(&interrupt),
         ..Options::default()
@@ -63,7 +64,7 @@ fn fault(error: &DispatchError) -> QueueFault {
                 error::MEMORY
             }
             Cause::Lds { .. } => error::MEMORY,
-            Cause::Trap { .. } => error::TRAP,
+            Cause::Trap { .. } | Cause::Plugin { .. } => error::TRAP,
             Cause::Undecodable { .. } | Cause::Unsupported { .. } | Cause::Illegal { .. } => {
                 error::ILLEGAL_INSTRUCTION
             }
@@ -71,7 +72,9 @@ fn fault(error: &DispatchError) -> QueueFault {
         DispatchError::Invalid { .. } => error::CODE_OBJECT,
         DispatchError::Scratch { .. } => error::MEMORY,
         // The hardware would hang; an end with a reason is better.
-        DispatchError::Deadlock { .. } | DispatchError::Stop { .. } => error::TRAP,
+        DispatchError::Deadlock { .. }
+        | DispatchError::Stop { .. }
+        | DispatchError::Plugin { .. } => error::TRAP,
     };
     QueueFault {
         code,

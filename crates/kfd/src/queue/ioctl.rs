@@ -1,8 +1,9 @@
 //! The queue ioctls. What is checked, and with which error, is what `kfd_chardev.c` and
 //! `kfd_queue.c` of Linux 6.12 do.
 
+use rocjitsu_gpu::dispatch::Pause;
 use rocjitsu_gpu::memory::Memory;
-use rocjitsu_gpu::queue::{Aql, AqlParams, Pm4, Pm4Params, Sdma, SdmaParams};
+use rocjitsu_gpu::queue::{Aql, AqlParams, Engine, KernelNames, Pm4, Pm4Params, Sdma, SdmaParams};
 use rustix::io::Errno;
 
 use super::platform::QueuePlatform;
@@ -113,12 +114,19 @@ pub(crate) fn create(call: &Call<'_>, args: &mut CreateQueue) -> Handled {
         events: call.context.events.clone(),
         recorder: call.driver.recorder().clone(),
         memory,
+        names: KernelNames::default(),
+        engine: match args.queue_type {
+            queue_type::COMPUTE_AQL => Engine::Aql,
+            queue_type::COMPUTE => Engine::Pm4,
+            _ => Engine::Sdma,
+        },
         gpu: format!("GPU {index} ({})", config.target),
         gpu_id: args.gpu_id,
         write_index: (args.queue_type == queue_type::COMPUTE_AQL)
             .then_some(args.write_pointer_address),
         save_area: (compute && *lock(&call.context.runtime_enabled))
             .then_some(args.ctx_save_restore_address),
+        pause: Pause::default(),
     };
     args.doorbell_offset = slot.offset();
     let ring = (ring, args.ring_size);
@@ -161,7 +169,7 @@ pub(crate) fn destroy(call: &Call<'_>, args: &mut DestroyQueue) -> Handled {
     call.context.queues.remove(args.queue_id)
 }
 
-/// The ring stays where it is: what is not simulated is a queue that moves.
+/// Suspends, resumes, or moves the ring: read and write pointers, the doorbell and a dispatch under way stay.
 pub(crate) fn update(call: &Call<'_>, args: &mut UpdateQueue) -> Handled {
     check(
         args.ring_base_address,
@@ -170,18 +178,20 @@ pub(crate) fn update(call: &Call<'_>, args: &mut UpdateQueue) -> Handled {
         args.queue_priority,
     )?;
     let queue = call.context.queues.get(args.queue_id).ok_or(Errno::FAULT)?;
-    if args.ring_base_address == 0 || args.ring_size == 0 {
-        queue.abandon();
-        return Ok(());
-    }
-    if args.queue_percentage & 0xff == 0 {
+    let ring = (args.ring_base_address, args.ring_size);
+    if ring.0 != 0 && ring.1 != 0 && ring != queue.ring() {
+        let memory = call.context.memory(queue.gpu).map_err(|_| Errno::INVAL)?;
+        for at in [ring.0, ring.0 + u64::from(ring.1) - 8] {
+            memory.pin(at, 8, false).map_err(|_| Errno::INVAL)?;
+        }
         queue.suspend();
-        return Ok(());
+        queue.move_to(ring);
     }
-    if (args.ring_base_address, args.ring_size) != queue.ring {
-        return Err(Errno::INVAL);
+    if active(ring.0, ring.1, args.queue_percentage) {
+        queue.resume();
+    } else {
+        queue.suspend();
     }
-    queue.resume();
     Ok(())
 }
 

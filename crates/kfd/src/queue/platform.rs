@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use rocjitsu_exec::memory::FaultKind;
+use rocjitsu_gpu::dispatch::Pause;
 use rocjitsu_gpu::memory::Memory;
-use rocjitsu_gpu::queue::{DispatchReport, Engine, MemoryFault, Platform, QueueFault};
+use rocjitsu_gpu::queue::{DispatchReport, Engine, KernelNames, MemoryFault, Platform, QueueFault};
 use rocjitsu_observe::{Observer, Silent};
 
 use super::exception;
@@ -29,6 +30,10 @@ pub(super) struct QueuePlatform {
     pub(super) events: Arc<Events>,
     pub(super) recorder: Arc<Recorder>,
     pub(super) memory: Arc<Memory>,
+    /// Names of the kernels in that memory.
+    pub(super) names: KernelNames,
+    /// What works through the queue.
+    pub(super) engine: Engine,
     /// Name of the GPU for messages.
     pub(super) gpu: String,
     pub(super) gpu_id: u32,
@@ -36,6 +41,8 @@ pub(super) struct QueuePlatform {
     pub(super) write_index: Option<u64>,
     /// Address of the context save area, if the runtime has enabled its interface.
     pub(super) save_area: Option<u64>,
+    /// Stops its waves while it is suspended.
+    pub(super) pause: Pause,
 }
 
 impl Platform for QueuePlatform {
@@ -55,6 +62,14 @@ impl Platform for QueuePlatform {
         self.recorder.packet(engine, name);
     }
 
+    fn kernel_name(&self, address: u64) -> Option<String> {
+        self.names.find(&self.memory, address)
+    }
+
+    fn pause(&self) -> Option<&Pause> {
+        Some(&self.pause)
+    }
+
     fn finished(&self, ran: &DispatchReport<'_>) {
         self.recorder.dispatch(ran);
     }
@@ -65,7 +80,7 @@ impl QueuePlatform {
     /// to. Memory faults have an event of their own; other errors of an AQL queue went to its
     /// signal, if it has one.
     pub(super) fn queue_fault(&self, fault: &QueueFault) {
-        self.recorder.fault(&self.gpu, &fault.text);
+        self.recorder.fault(&self.gpu, self.engine, fault);
         let raised = self
             .save_area
             .is_some_and(|area| exception::raise(&self.memory, &self.events, area, fault));

@@ -22,6 +22,9 @@ const WATCH: Duration = Duration::from_micros(20);
 const EAGER: Duration = Duration::from_micros(50);
 const LATEST: Duration = Duration::from_millis(1);
 
+/// How often a thread that suspends a queue looks whether its waves have stopped.
+const STOPPING: Duration = Duration::from_micros(200);
+
 /// What works through packets.
 pub(super) enum Processor {
     Aql {
@@ -48,6 +51,14 @@ impl Processor {
         }
     }
 
+    fn move_ring(&mut self, (ring, bytes): (u64, u32)) {
+        match self {
+            Processor::Aql { aql, .. } => aql.move_ring(ring, bytes.into()),
+            Processor::Pm4(pm4) => pm4.move_ring(ring, bytes.into()),
+            Processor::Sdma(sdma) => sdma.move_ring(ring, bytes.into()),
+        }
+    }
+
     /// The last packet that producers of an AQL queue have claimed, beyond the doorbell. When two
     /// of them ring one after the other, the higher doorbell may be overwritten before anybody
     /// saw it; a packet's header says whether it is there.
@@ -65,7 +76,6 @@ impl Processor {
 /// A queue of the program.
 pub(crate) struct Queue {
     pub(super) gpu: usize,
-    pub(super) ring: (u64, u32),
     slot: Slot,
     device: Arc<Device>,
     platform: QueuePlatform,
@@ -83,6 +93,10 @@ pub(crate) struct Queue {
 
 #[derive(Debug, Default)]
 struct Control {
+    /// Address and bytes of the ring.
+    ring: (u64, u32),
+    /// The processor has to be told of it.
+    moved: bool,
     suspended: bool,
     destroyed: bool,
     /// A fault has stopped the queue.
@@ -100,7 +114,6 @@ impl std::fmt::Debug for Queue {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Queue")
             .field("gpu", &self.gpu)
-            .field("ring", &self.ring)
             .field("slot", &self.slot)
             .field("control", &self.control)
             .finish_non_exhaustive()
@@ -117,9 +130,9 @@ impl Queue {
         processor: Processor,
         poller: Arc<poller::Shared>,
     ) -> Queue {
+        platform.recorder.enter(&device);
         Queue {
             gpu,
-            ring,
             seen: AtomicU64::new(super::doorbell::UNRUNG),
             slot,
             device,
@@ -127,7 +140,10 @@ impl Queue {
             processor: Mutex::new(processor),
             stop: AtomicBool::new(false),
             hold: AtomicBool::new(false),
-            control: Mutex::default(),
+            control: Mutex::new(Control {
+                ring,
+                ..Control::default()
+            }),
             changed: Condvar::new(),
             poller,
         }
@@ -153,30 +169,41 @@ impl Queue {
         true
     }
 
-    /// Suspends the queue: returns when none of its waves runs. A dispatch under way comes to its
-    /// end first; waves are not stopped in the middle.
+    /// Suspends the queue: returns when none of its waves runs. Those of a dispatch under way stop between two
+    /// instructions and stay where they are.
     pub(super) fn suspend(&self) {
         let mut control = lock(&self.control);
         control.suspended = true;
         self.hold.store(true, Ordering::Release);
-        while control.running {
-            control = self.wait(control);
+        self.platform.pause.hold();
+        // The end of a packet is announced; that waves have stopped is looked for.
+        while control.running && control.suspended && !self.platform.pause.is_held() {
+            control = self
+                .changed
+                .wait_timeout(control, STOPPING)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
         }
     }
 
-    /// As [`Queue::suspend`], but a dispatch under way ends where it is: the program takes the
-    /// ring away, and the queue will not go on.
-    pub(super) fn abandon(&self) {
-        self.stop.store(true, Ordering::Release);
-        self.suspend();
+    /// Address and bytes of the ring.
+    pub(super) fn ring(&self) -> (u64, u32) {
+        lock(&self.control).ring
+    }
+
+    /// The ring is elsewhere from the next packet on. The queue is suspended.
+    pub(super) fn move_to(&self, ring: (u64, u32)) {
+        let mut control = lock(&self.control);
+        control.ring = ring;
+        control.moved = true;
     }
 
     /// Goes on after [`Queue::suspend`].
     pub(super) fn resume(&self) {
         let mut control = lock(&self.control);
-        let abandoned = self.stop.load(Ordering::Acquire);
-        if control.suspended && !control.destroyed && !abandoned {
+        if control.suspended && !control.destroyed {
             control.suspended = false;
+            self.platform.pause.release();
             control.work = control.thread.is_some();
             self.hold.store(false, Ordering::Release);
             drop(control);
@@ -190,6 +217,7 @@ impl Queue {
         control.destroyed = true;
         self.hold.store(true, Ordering::Release);
         self.stop.store(true, Ordering::Release);
+        self.platform.pause.release();
         let thread = control.thread.take();
         drop(control);
         self.changed.notify_all();
@@ -197,6 +225,7 @@ impl Queue {
             // A panic there has left its message.
             let _ = thread.join();
         }
+        self.platform.recorder.leave(&self.device);
     }
 
     /// GWS resources of the queue; `None` only asks.
@@ -248,7 +277,16 @@ impl Queue {
     fn work(&self) -> bool {
         let mut processor = lock(&self.processor);
         let mut waiting: Option<Instant> = None;
-        while !self.hold.load(Ordering::Acquire) {
+        loop {
+            // After a dispatch during which the queue was suspended and resumed, the ring may be another one.
+            let mut control = lock(&self.control);
+            if std::mem::take(&mut control.moved) {
+                processor.move_ring(control.ring);
+            }
+            drop(control);
+            if self.hold.load(Ordering::Acquire) {
+                return true;
+            }
             let doorbell = self.slot.value();
             self.seen.store(doorbell, Ordering::Relaxed);
             match self.step(&mut processor, doorbell) {
@@ -270,7 +308,6 @@ impl Queue {
                 }
             }
         }
-        true
     }
 
     /// Watches the doorbell for a moment. Returns whether it was rung.

@@ -26,8 +26,6 @@ pub(super) mod kind {
 const FIRST_FLAGS: u32 = 1 | 2;
 /// `KFD_IOCTL_SVM_FLAG_GPU_RO`.
 const GPU_READ_ONLY: u32 = 8;
-/// All flags that there are.
-const ALL_FLAGS: u32 = 0xff;
 /// `KFD_IOCTL_SVM_LOCATION_SYSMEM`: the processor's memory.
 const SYSTEM: u32 = 0;
 /// `KFD_IOCTL_SVM_LOCATION_UNDEFINED`.
@@ -109,10 +107,11 @@ pub(super) enum Change {
 }
 
 impl Change {
-    /// Checks an attribute; `gpu` finds a `gpu_id`.
+    /// Checks an attribute; `gpu` finds a `gpu_id`. Flags may be any bits (`svm_range_check_attr` looks at none): the
+    /// thunk clears `!flags` before it sets `flags`.
     ///
     /// # Errors
-    /// `EINVAL` for an unknown kind, flag or GPU.
+    /// `EINVAL` for an unknown kind or GPU.
     pub(super) fn new(
         attribute: SvmAttribute,
         gpu: impl Fn(u32) -> Result<usize, Errno>,
@@ -122,11 +121,6 @@ impl Change {
             SYSTEM | UNDEFINED => Ok(value),
             gpu_id => gpu(gpu_id).map(|_| value),
         };
-        let flags = || {
-            Some(value)
-                .filter(|&flags| flags & !ALL_FLAGS == 0)
-                .ok_or(Errno::INVAL)
-        };
         Ok(match attribute.kind {
             kind::PREFERRED_LOC => Change::Preferred(location()?),
             // There is no undefined place to bring memory to.
@@ -135,8 +129,8 @@ impl Change {
             kind::ACCESS => Change::Access(gpu(value)?),
             kind::ACCESS_IN_PLACE => Change::InPlace(gpu(value)?),
             kind::NO_ACCESS => Change::NoAccess(gpu(value)?),
-            kind::SET_FLAGS => Change::SetFlags(flags()?),
-            kind::CLR_FLAGS => Change::ClearFlags(flags()?),
+            kind::SET_FLAGS => Change::SetFlags(value),
+            kind::CLR_FLAGS => Change::ClearFlags(value),
             kind::GRANULARITY => Change::Granularity(value),
             _ => return Err(Errno::INVAL),
         })
@@ -376,8 +370,6 @@ mod tests {
             (2, 0),
             (3, 99),
             (4, 1),
-            (5, 0x100),
-            (6, 1 << 31),
             (8, 0),
         ] {
             assert_eq!(
@@ -387,6 +379,35 @@ mod tests {
             );
         }
         assert!(change(0, UNDEFINED).is_ok() && change(0, 0).is_ok() && change(1, 0).is_ok());
+    }
+
+    #[test]
+    fn all_flags_but_the_wanted_ones_can_be_cleared() {
+        // What the thunk sets for the save area of a queue (`register_svm_range`).
+        let flags = 64 | 16 | 1;
+        let all = [
+            (kind::PREFETCH_LOC, 100),
+            (kind::PREFERRED_LOC, 100),
+            (kind::CLR_FLAGS, !flags),
+            (kind::SET_FLAGS, flags),
+            (kind::ACCESS, 100),
+            (kind::GRANULARITY, 0xff),
+        ];
+        let all = all.map(|(kind, value)| change(kind, value).unwrap());
+        let mut table = Table::default();
+        table.set(0x1000, 0x2000, &all, false, 4);
+        let asked = [(0, 0), (1, 0), (2, 100), (5, 0), (6, 0), (7, 0)];
+        assert_eq!(
+            ask(&table, 0x1000, 0x2000, false, &asked).unwrap(),
+            [
+                (0, 100),
+                (1, 100),
+                (2, 100),
+                (5, flags),
+                (6, !flags),
+                (7, 63)
+            ]
+        );
     }
 
     #[test]

@@ -408,9 +408,11 @@ pub(crate) fn svm(call: &Call<'_>, args: &mut [u8]) -> Handled {
     let (head, rest) = Svm::read_from_prefix(args).map_err(|_| Errno::INVAL)?;
     let (start, bytes) = (head.start_addr, head.size);
     let aligned = start.is_multiple_of(PAGE) && bytes.is_multiple_of(PAGE);
+    if !aligned || start == 0 || bytes == 0 {
+        return Err(Errno::INVAL);
+    }
     let end = start.checked_add(bytes).filter(|&end| end <= ADDRESSES);
-    let end = end.filter(|_| aligned && start != 0 && bytes != 0);
-    let end = end.ok_or(Errno::INVAL)?;
+    let end = end.ok_or(Errno::FAULT)?;
     let length = (head.nattr as usize)
         .checked_mul(size_of::<SvmAttribute>())
         .ok_or(Errno::INVAL)?;

@@ -108,15 +108,25 @@ fn format_of(rules: Rules, code: u8) -> Option<Format> {
     }
 }
 
-/// The format in use, `None` for an unbound buffer.
-fn format(cx: &mut Cx<'_, '_>, record: &Record, buffer: &Buffer) -> Result<Option<Format>, Flow> {
-    let code = if Shape::of(record).typed {
+/// The code of the format in use.
+fn code(record: &Record, buffer: &Buffer) -> u8 {
+    if Shape::of(record).typed {
         record.mem.format
     } else if record.mem.rules == Rules::Cdna {
         buffer.format >> 3 | (buffer.format & 7) << 4
     } else {
         buffer.format
-    };
+    }
+}
+
+/// Bytes of a lane's data in memory; `None` for an unbound buffer or a code without a format.
+pub fn bytes(record: &Record, buffer: &Buffer) -> Option<usize> {
+    format_of(record.mem.rules, code(record, buffer)).map(Format::bytes)
+}
+
+/// The format in use, `None` for an unbound buffer.
+fn format(cx: &mut Cx<'_, '_>, record: &Record, buffer: &Buffer) -> Result<Option<Format>, Flow> {
+    let code = code(record, buffer);
     let unbound = if record.mem.rules == Rules::Cdna {
         code & 15 == 0
     } else {

@@ -17,6 +17,7 @@ use crate::lower::Lowering;
 use crate::record::{Class, Flow, Operand, Record};
 use crate::wave::Cx;
 use descriptor::{Buffer, Position, Rules};
+pub use formatted::bytes as formatted_bytes;
 
 /// A buffer load.
 pub struct BufferLoad<D>(PhantomData<D>);
@@ -271,7 +272,7 @@ impl<D: Load> Body for BufferLoad<D> {
 
 /// The pieces of one lane's data that lie together in memory and are in range: where each begins in the data, its
 /// length and its address.
-fn pieces(
+pub fn pieces(
     buffer: &Buffer,
     at: Position,
     bytes: usize,

@@ -109,6 +109,12 @@ impl Aql {
         }
     }
 
+    /// Goes on in another ring: the driver has moved the queue. Indices and doorbell stay.
+    pub fn move_ring(&mut self, ring: u64, bytes: u64) {
+        self.params.ring = ring;
+        self.params.ring_bytes = bytes;
+    }
+
     /// Processes packets: those with a valid header up to the highest `doorbell` (index of a published
     /// packet; [`NO_DOORBELL`] if nobody rang). Returns when there are no more, one has to wait, or `stop` is set.
     pub fn step(

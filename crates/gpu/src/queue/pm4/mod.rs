@@ -57,6 +57,11 @@ impl Pm4 {
         }
     }
 
+    /// Goes on in another ring: the driver has moved the queue. Pointers and doorbell stay.
+    pub fn move_ring(&mut self, ring: u64, bytes: u64) {
+        self.ring.move_to(ring, bytes);
+    }
+
     /// Processes packets up to `doorbell` (words written since the queue exists). Returns when there are no
     /// more, one has to wait, or `stop` is set.
     pub fn step(

@@ -1,0 +1,367 @@
+//! What plugins are told: dispatches, workgroups, waves, instructions, and what instructions touch.
+//! Everything is architectural: what an instruction does on the chip, not how it is executed here.
+
+use std::ops::BitOr;
+
+use rocjitsu_isa::{FeatureSet, Inst, RegFile, Target};
+
+/// A set of kinds of events. What plugins subscribe to decides which run loop executes the waves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Events(u32);
+
+impl Events {
+    /// None.
+    pub const NONE: Events = Events(0);
+    /// Begin and end of dispatches, and loaded code.
+    pub const DISPATCHES: Events = Events(1);
+    /// Begin and end of workgroups.
+    pub const WORKGROUPS: Events = Events(2);
+    /// Begin and end of waves.
+    pub const WAVES: Events = Events(4);
+    /// Before each instruction.
+    pub const BEFORE: Events = Events(8);
+    /// After each instruction.
+    pub const AFTER: Events = Events(16);
+    /// Register reads, before the instruction.
+    pub const READS: Events = Events(32);
+    /// Register writes, after the instruction.
+    pub const WRITES: Events = Events(64);
+    /// Memory accesses, before the instruction.
+    pub const ACCESSES: Events = Events(128);
+    /// Signals and waits of barriers.
+    pub const BARRIERS: Events = Events(256);
+    /// Matrix instructions, at issue.
+    pub const MATRIX: Events = Events(512);
+    /// Those that need the watching run loop.
+    pub const INSTRUCTIONS: Events = Events(8 | 16 | 32 | 64 | 128 | 256 | 512);
+
+    /// Whether any event of `other` is in the set.
+    pub const fn any(self, other: Events) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// The set as bits, as loadable plugins name it.
+    pub const fn bits(self) -> u32 {
+        self.0
+    }
+
+    /// The set of these bits; those that mean nothing are dropped.
+    pub const fn from_bits(bits: u32) -> Events {
+        Events(bits & 0x3ff)
+    }
+}
+
+impl BitOr for Events {
+    type Output = Events;
+    fn bitor(self, other: Events) -> Events {
+        Events(self.0 | other.0)
+    }
+}
+
+/// What an instruction is, in reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Family {
+    /// Scalar arithmetic and scalar memory.
+    Scalar,
+    /// Vector arithmetic.
+    Vector,
+    /// Matrix products.
+    Matrix,
+    /// LDS.
+    Lds,
+    /// Vector memory: global, flat, scratch, buffer.
+    Global,
+    /// Branches, barriers, messages, ends.
+    Control,
+    /// Waits and hints.
+    Other,
+}
+
+impl Family {
+    /// All, in the order of reports.
+    pub const ALL: [Family; 7] = [
+        Family::Scalar,
+        Family::Vector,
+        Family::Matrix,
+        Family::Lds,
+        Family::Global,
+        Family::Control,
+        Family::Other,
+    ];
+
+    /// The name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Family::Scalar => "scalar",
+            Family::Vector => "vector",
+            Family::Matrix => "matrix",
+            Family::Lds => "lds",
+            Family::Global => "global",
+            Family::Control => "control",
+            Family::Other => "other",
+        }
+    }
+}
+
+/// A dispatch that begins.
+#[derive(Clone, Copy)]
+pub struct Dispatch<'a> {
+    /// Its number in this run, from 1.
+    pub id: u64,
+    /// Address of its queue, 0 without one.
+    pub queue: u64,
+    /// Kernel name.
+    pub kernel: &'a str,
+    /// Target of the code.
+    pub target: Target,
+    /// Lanes of a wave.
+    pub lanes: u32,
+    /// Work-items in x, y, z.
+    pub grid: [u32; 3],
+    /// Work-items of a workgroup in x, y, z.
+    pub workgroup: [u32; 3],
+    /// Workgroups.
+    pub workgroups: u64,
+    /// Waves of one whole workgroup.
+    pub waves_per_workgroup: u32,
+    /// LDS bytes of a workgroup.
+    pub lds: u32,
+    /// Scratch bytes of a work-item.
+    pub scratch: u32,
+    /// Address of the first instruction.
+    pub entry: u64,
+    /// Address of the kernarg segment.
+    pub kernarg: u64,
+    /// Bytes of the kernarg segment, 0 if the descriptor does not say.
+    pub kernarg_bytes: u32,
+    /// The GPU's memory.
+    pub memory: &'a dyn MemoryView,
+}
+
+/// A dispatch that has ended.
+#[derive(Clone, Copy, Debug)]
+pub struct Ended<'a> {
+    /// Its number in this run.
+    pub id: u64,
+    /// Kernel name.
+    pub kernel: &'a str,
+    /// Wave instructions executed, by the engine's own count.
+    pub instructions: u64,
+    /// Waves that ran.
+    pub waves: u64,
+    /// Seconds from the first wave to the last.
+    pub seconds: f64,
+    /// Why it ended early.
+    pub error: Option<&'a str>,
+}
+
+/// A code object in memory.
+#[derive(Clone, Copy)]
+pub struct Code<'a> {
+    /// What addresses of the file are moved by.
+    pub base: u64,
+    /// The ELF file.
+    pub file: &'a [u8],
+}
+
+/// A workgroup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Workgroup {
+    /// Its dispatch.
+    pub dispatch: u64,
+    /// Its id in x, y, z.
+    pub id: [u32; 3],
+    /// Its number in dispatch order.
+    pub linear: u64,
+    /// Waves.
+    pub waves: u32,
+    /// LDS bytes.
+    pub lds: u32,
+}
+
+/// A wave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wave {
+    /// Its dispatch.
+    pub dispatch: u64,
+    /// Id of its workgroup.
+    pub workgroup: [u32; 3],
+    /// Number of its workgroup in dispatch order.
+    pub group: u64,
+    /// Its number in the workgroup.
+    pub index: u32,
+    /// Lanes.
+    pub lanes: u32,
+}
+
+/// An instruction of the program, the same for all waves that execute it.
+#[derive(Clone, Debug)]
+pub struct Instruction {
+    /// As decoded.
+    pub inst: Inst,
+    /// Its address.
+    pub pc: u64,
+    /// The address behind it.
+    pub next_pc: u64,
+    /// The feature set it was decoded with, for its text.
+    pub set: FeatureSet,
+    /// Its family.
+    pub family: Family,
+}
+
+impl Instruction {
+    /// The mnemonic.
+    pub fn mnemonic(&self) -> &'static str {
+        self.inst.op().name()
+    }
+
+    /// The disassembly.
+    pub fn text(&self) -> String {
+        self.inst.text(self.set)
+    }
+}
+
+/// An instruction of a wave, about to execute or just executed.
+#[derive(Clone, Copy, Debug)]
+pub struct Step<'a> {
+    /// The wave.
+    pub wave: &'a Wave,
+    /// The instruction.
+    pub instruction: &'a Instruction,
+    /// EXEC before it.
+    pub exec: u64,
+}
+
+/// A register that an instruction reads or changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Touch {
+    /// The file. AccVGPRs are a file of their own.
+    pub file: RegFile,
+    /// The register.
+    pub register: u16,
+    /// Its bytes, bit 0 the lowest.
+    pub bytes: u8,
+    /// Lanes; 0 for a register that is not a vector's.
+    pub lanes: u64,
+}
+
+/// A kind of memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Space {
+    /// Global memory, by virtual address.
+    Global,
+    /// Scratch, by virtual address.
+    Scratch,
+    /// LDS of the workgroup, by byte address.
+    Lds,
+}
+
+/// What an access does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum AccessKind {
+    /// Reads.
+    Load,
+    /// Writes.
+    Store,
+    /// Reads and writes at once.
+    Atomic,
+}
+
+/// How far an access or a cache operation is seen, from the bits of its cache policy (LLVM: AMDGPU memory
+/// model tables).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Scope {
+    /// The wave.
+    Wave,
+    /// The workgroup.
+    Workgroup,
+    /// The device.
+    Agent,
+    /// All devices and the host.
+    System,
+}
+
+/// An access of one lane (or of a scalar instruction) to memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// Which memory.
+    pub space: Space,
+    /// What is done.
+    pub kind: AccessKind,
+    /// The lane; 0 for a scalar instruction.
+    pub lane: u8,
+    /// The first byte.
+    pub address: u64,
+    /// Bytes.
+    pub bytes: u32,
+    /// How far it is seen.
+    pub scope: Scope,
+}
+
+/// A wave at a barrier. A barrier completes phase after phase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Barrier {
+    /// It has signalled phase `phase` of the barrier in slot `slot` (0: the workgroup's; 17: the cluster's).
+    Signal {
+        /// Number of the barrier.
+        slot: u8,
+        /// The phase.
+        phase: u32,
+    },
+    /// Its next instruction executes when phase `phase` is complete.
+    Wait {
+        /// Number of the barrier.
+        slot: u8,
+        /// The phase.
+        phase: u32,
+    },
+}
+
+/// Memory that the GPU reaches.
+pub trait MemoryView: Sync {
+    /// Copies bytes out; false if they are not all there.
+    fn read(&self, address: u64, to: &mut [u8]) -> bool;
+    /// The allocation that an address is in.
+    fn allocation(&self, address: u64) -> Option<Allocation>;
+    /// What lies at or near an address, as a phrase.
+    fn describe(&self, address: u64) -> String;
+}
+
+/// A range that was allocated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Allocation {
+    /// First address.
+    pub start: u64,
+    /// Bytes that were asked for.
+    pub bytes: u64,
+    /// What it is for.
+    pub label: String,
+}
+
+/// The registers and LDS of a wave, at the time of an event.
+pub trait State {
+    /// The lanes of a VGPR.
+    fn vgpr(&self, register: u16) -> &[u32];
+    /// The lanes of an AccVGPR.
+    fn agpr(&self, register: u16) -> &[u32];
+    /// A scalar register, numbered as [`RegFile::Sgpr`] is.
+    fn sgpr(&self, register: u16) -> u32;
+    /// SCC.
+    fn scc(&self) -> bool;
+    /// MODE.
+    fn mode(&self) -> u32;
+    /// The workgroup's LDS.
+    fn lds(&self) -> &[u8];
+    /// Copies bytes of memory out; false if they are not all there.
+    fn read(&self, address: u64, to: &mut [u8]) -> bool;
+
+    /// The value of a scalar register that an instruction touches.
+    fn scalar(&self, file: RegFile, register: u16) -> Option<u32> {
+        match file {
+            RegFile::Sgpr => Some(self.sgpr(register)),
+            RegFile::Scc => Some(self.scc().into()),
+            RegFile::Mode => Some(self.mode()),
+            _ => None,
+        }
+    }
+}
