@@ -28,13 +28,15 @@ pub const NAMED_LIMIT: u32 = 16;
 pub const CLUSTER: usize = 17;
 
 /// Whether the workgroup has more than one wave. If not, barrier instructions do nothing.
+#[inline]
 pub fn in_workgroup(group: &Group) -> bool {
     group.barriers[WORKGROUP].get().members > 1
 }
 
 /// A wave signals a barrier. Returns whether it is the first in this phase.
+#[inline]
 pub fn signal(group: &Group, slot: usize) -> bool {
-    group.barriers[slot].update(|barrier| {
+    group.barriers[slot].update(group.shared, |barrier| {
         let first = barrier.signalled == 0;
         barrier.signalled += 1;
         complete(barrier);
@@ -43,6 +45,7 @@ pub fn signal(group: &Group, slot: usize) -> bool {
 }
 
 /// A wave waits for a barrier. Returns whether it can go on at once; if not, [`Wave::waiting`] says so.
+#[inline]
 pub fn wait(wave: &mut Wave, group: &Group, slot: usize) -> bool {
     let phase = group.barriers[slot].phase();
     if wave.barrier_phase[slot] != phase {
@@ -56,6 +59,7 @@ pub fn wait(wave: &mut Wave, group: &Group, slot: usize) -> bool {
 }
 
 /// Whether a wave that is not running can run: for the scheduler.
+#[inline]
 pub fn ready(wave: &Wave, group: &Group) -> bool {
     match wave.waiting {
         Waiting::No | Waiting::Turn | Waiting::Order => true,
@@ -69,6 +73,7 @@ pub fn ready(wave: &Wave, group: &Group) -> bool {
 }
 
 /// Whether a barrier has come to a phase.
+#[inline]
 pub fn reached(group: &Group, slot: usize, phase: u32) -> bool {
     group.barriers[slot].phase().wrapping_sub(phase) as i32 >= 0
 }
@@ -80,7 +85,7 @@ pub fn is_complete(wave: &Wave, group: &Group, slot: usize) -> bool {
 
 /// A wave has ended: the workgroup's barrier no longer waits for it.
 pub fn wave_ended(group: &Group) {
-    group.barriers[WORKGROUP].update(|barrier| {
+    group.barriers[WORKGROUP].update(group.shared, |barrier| {
         barrier.ended += 1;
         if barrier.signalled > 0 {
             complete(barrier);
@@ -99,13 +104,13 @@ pub fn workgroup_ended(cluster: &mut Barrier) {
 /// Sets the members of a named barrier, unless `members` is 0.
 pub fn set_members(group: &Group, slot: usize, members: u32) {
     if members != 0 {
-        group.barriers[slot].update(|barrier| barrier.members = members);
+        group.barriers[slot].update(group.shared, |barrier| barrier.members = members);
     }
 }
 
 /// Forgets the signals of the present phase.
 pub fn restart(group: &Group, slot: usize) {
-    group.barriers[slot].update(|barrier| barrier.signalled = 0);
+    group.barriers[slot].update(group.shared, |barrier| barrier.signalled = 0);
 }
 
 /// A wave joins a named barrier: from now on it hears when that one completes.
@@ -121,7 +126,7 @@ pub fn leave(wave: &mut Wave, group: &Group) -> bool {
     if slot == 0 {
         return false;
     }
-    group.barriers[slot].update(|barrier| {
+    group.barriers[slot].update(group.shared, |barrier| {
         barrier.members = barrier.members.saturating_sub(1);
         if barrier.signalled > 0 {
             complete(barrier);

@@ -103,8 +103,8 @@ fn messages_with_an_answer() {
         assert_eq!(ask(0x80), 0x8000_0123);
         if target == Target::Gfx1250 {
             // The cluster's barrier: valid, two members, one of which has signalled.
-            bench.group.barriers[17].update(|b| b.members = 2);
-            bench.group.barriers[17].update(|b| b.signalled = 1);
+            bench.group.barriers[17].update(false, |b| b.members = 2);
+            bench.group.barriers[17].update(false, |b| b.signalled = 1);
             bench.next(&asm.sop1("s_sendmsg_rtn_b32", 4, 0x88));
             assert_eq!(bench.wave.s[4], 1 | 2 << 4 | 1 << 16);
         } else {
@@ -186,7 +186,7 @@ fn named_barriers_do_nothing_on_gfx1201() {
     let memory = Memory::new(BASE, 4096);
     let asm = Asm(Target::Gfx1201);
     let mut bench = bench(Target::Gfx1201, &memory);
-    bench.group.barriers[0].update(|b| b.members = 4);
+    bench.group.barriers[0].update(false, |b| b.members = 4);
     bench.wave.s[scalar::M0] = 2 << 16 | 3;
     bench.next(&asm.sop1("s_barrier_init", 0, asm.m0()));
     bench.next(&asm.sop1("s_barrier_join", 0, int(3)));

@@ -8,11 +8,13 @@ use crate::wave::Barrier;
 /// 63:32 the phase: counts reach 128 at most (M0 holds seven bits of them, a workgroup has 32 waves).
 pub struct Cell(AtomicU64);
 
+#[inline(always)]
 fn pack(b: Barrier) -> u64 {
     let byte = |n: u32| u64::from(n & 0xff);
     byte(b.members) | byte(b.ended) << 8 | byte(b.signalled) << 16 | u64::from(b.phase) << 32
 }
 
+#[inline(always)]
 fn unpack(word: u64) -> Barrier {
     let byte = |shift: u32| (word >> shift) as u32 & 0xff;
     Barrier {
@@ -36,18 +38,28 @@ impl Cell {
     }
 
     /// The state now.
+    #[inline(always)]
     pub fn get(&self) -> Barrier {
         unpack(self.0.load(Ordering::Acquire))
     }
 
     /// Completed phases.
+    #[inline(always)]
     pub fn phase(&self) -> u32 {
         self.get().phase
     }
 
-    /// Changes the state in one step. `f` may be called several times, with the state as it is then.
-    pub fn update<R>(&self, mut f: impl FnMut(&mut Barrier) -> R) -> R {
+    /// Changes the state in one step. `f` may be called several times, with the state as it is then. If not `shared`, the
+    /// caller knows that no other thread uses the barrier now.
+    #[inline(always)]
+    pub fn update<R>(&self, shared: bool, mut f: impl FnMut(&mut Barrier) -> R) -> R {
         let mut old = self.0.load(Ordering::Relaxed);
+        if !shared {
+            let mut state = unpack(old);
+            let result = f(&mut state);
+            self.0.store(pack(state), Ordering::Relaxed);
+            return result;
+        }
         loop {
             let mut state = unpack(old);
             let result = f(&mut state);

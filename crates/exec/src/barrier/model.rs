@@ -24,7 +24,7 @@ fn explore(f: impl Fn() + Send + Sync + 'static) {
 }
 
 fn signal(cell: &Cell) -> bool {
-    cell.update(|barrier| {
+    cell.update(true, |barrier| {
         let first = barrier.signalled == 0;
         barrier.signalled += 1;
         complete(barrier);
@@ -87,7 +87,7 @@ fn one_signal_is_the_first_and_ends_count() {
         });
         let other = cell.clone();
         let ender = thread::spawn(move || {
-            other.update(|barrier| {
+            other.update(true, |barrier| {
                 barrier.ended += 1;
                 if barrier.signalled > 0 {
                     complete(barrier);

@@ -32,20 +32,27 @@ fn misaligned(
 /// Replaces a value at an address that is a multiple of its size; returns the old one.
 #[inline(always)]
 pub fn update<T: Value>(group: &Group, address: u32, mut f: impl FnMut(T) -> T) -> T {
-    let at = group.lds.at(address as usize, T::BYTES);
-    let Some(p) = at.filter(|p| (*p as usize).is_multiple_of(T::BYTES)) else {
+    debug_assert!((address as usize).is_multiple_of(T::BYTES));
+    let Some(p) = group.lds.at(address as usize, T::BYTES) else {
         return T::default();
     };
     if group.shared {
-        // SAFETY: `at` vouches for the bytes, and they are aligned.
-        return unsafe { T::update(p, f) };
+        return update_shared(p, f);
     }
-    // SAFETY: as above; the waves of the workgroup run one after the other.
+    // SAFETY: `at` vouches for the bytes; the waves of the workgroup run one after the other.
     unsafe {
-        let old = p.cast::<T>().read();
-        p.cast::<T>().write(f(old));
+        let old = p.cast::<T>().read_unaligned();
+        p.cast::<T>().write_unaligned(f(old));
         old
     }
+}
+
+/// The same while the workgroup is shared. Not inlined: the loop would cost those that are not shared registers.
+#[cold]
+#[inline(never)]
+fn update_shared<T: Value>(p: *mut u8, f: impl FnMut(T) -> T) -> T {
+    // SAFETY: `update` has checked the place, LDS starts at a multiple of eight, and the address is one of the size.
+    unsafe { T::update(p, f) }
 }
 
 /// Executes lanes of `mask`.

@@ -44,6 +44,7 @@ impl Hands<'_, '_> {
     ///
     /// # Errors
     /// What stopped the wave, if that is known.
+    #[inline]
     pub fn slice(
         &mut self,
         group: &Group,
