@@ -84,6 +84,7 @@ pub fn is_complete(wave: &Wave, group: &Group, slot: usize) -> bool {
 }
 
 /// A wave has ended: the workgroup's barrier no longer waits for it.
+#[inline]
 pub fn wave_ended(group: &Group) {
     group.barriers[WORKGROUP].update(group.shared, |barrier| {
         barrier.ended += 1;
@@ -102,6 +103,7 @@ pub fn workgroup_ended(cluster: &mut Barrier) {
 }
 
 /// Sets the members of a named barrier, unless `members` is 0.
+#[inline]
 pub fn set_members(group: &Group, slot: usize, members: u32) {
     if members != 0 {
         group.barriers[slot].update(group.shared, |barrier| barrier.members = members);

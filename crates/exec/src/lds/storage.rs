@@ -32,7 +32,9 @@ impl Lds {
             self.words.resize_with(words, UnsafeCell::default);
         }
         self.bytes = bytes;
-        self.bytes_mut().fill(0);
+        if bytes != 0 {
+            self.bytes_mut().fill(0);
+        }
     }
 
     /// Its size.

@@ -132,22 +132,11 @@ pub fn run(shared: &Shared<'_>, recruit: Option<&dyn Fn()>) {
         told: None,
     };
     worker.hands.unit.gws = device.sync.gws.clone();
-    shared.present.fetch_add(1, Ordering::Relaxed);
-    let seat = |seats: u64| seats.checked_sub(1);
-    let seats = &shared.seats;
-    if seats
-        .fetch_update(Ordering::Relaxed, Ordering::Relaxed, seat)
-        .is_ok()
-    {
+    if shared.threads == 1 {
         worker.own();
-        if worker.resident.is_empty() {
-            seats.fetch_add(1, Ordering::Relaxed);
-        }
+    } else {
+        worker.take_part();
     }
-    if shared.may_spread {
-        shared.teams.help(&mut worker.hands, || shared.is_over());
-    }
-    shared.present.fetch_sub(1, Ordering::Relaxed);
     let hands = worker.hands;
     if let Err(error) = hands.runner.end() {
         shared.fail(worker.at, error);
@@ -176,10 +165,32 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Worker<'_, '_> {
+    /// Runs workgroups if there may be one for this thread, and then waves of others.
+    fn take_part(&mut self) {
+        let shared = self.hands.shared;
+        shared.present.fetch_add(1, Ordering::Relaxed);
+        let seat = |seats: u64| seats.checked_sub(1);
+        let seats = &shared.seats;
+        if seats
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, seat)
+            .is_ok()
+        {
+            shared.owners.fetch_add(1, Ordering::Relaxed);
+            self.own();
+            shared.owners.fetch_sub(1, Ordering::Relaxed);
+            if self.resident.is_empty() {
+                seats.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        if shared.may_spread {
+            shared.teams.help(&mut self.hands, || shared.is_over());
+        }
+        shared.present.fetch_sub(1, Ordering::Relaxed);
+    }
+
     /// Runs workgroups until none is left, and tells of failures.
     fn own(&mut self) {
         let shared = self.hands.shared;
-        shared.owners.fetch_add(1, Ordering::Relaxed);
         shared.stall.enter();
         let mut done = self.work();
         if let Err(error) = done {
@@ -190,7 +201,6 @@ impl Worker<'_, '_> {
             shared.fail(self.at, error);
         }
         shared.stall.leave(&mut self.told);
-        shared.owners.fetch_sub(1, Ordering::Relaxed);
     }
 
     fn work(&mut self) -> Result<(), DispatchError> {
