@@ -9,6 +9,7 @@
 
 mod cell;
 #[cfg(test)]
+#[allow(clippy::duplicate_mod)] // It has the cell over loom's atomics.
 mod model;
 
 mod atomics {

@@ -147,26 +147,23 @@ mod tests {
     #[test]
     fn what_returns_or_rounds_waits_and_what_commutes_does_not() {
         let target = Target::Gfx942;
-        // DS: opcode in bits 24:17. Global atomics: opcode in bits 24:18, SC0 (return) in bit 16.
-        let ds = |op: u32| [0xd800_0000 | op << 17, 0x0100_0100];
-        let global = |op: u32, sc0: u32| [0xdc00_8000 | op << 18 | sc0 << 16, 0x017f_0100];
         for (words, expected) in [
-            (ds(0), (false, "ds_add_u32")),
-            (ds(10), (false, "ds_or_b32")),
-            (ds(13), (false, "ds_write_b32")),
-            (ds(54), (false, "ds_read_b32")),
-            (ds(62), (false, "ds_permute_b32")),
-            (ds(21), (true, "ds_add_f32")),
-            (ds(32), (true, "ds_add_rtn_u32")),
-            (ds(190), (true, "ds_append")),
-            (global(20, 0), (false, "global_load_dword")),
-            (global(66, 0), (false, "global_atomic_add")),
-            (global(66, 1), (true, "global_atomic_add")),
-            (global(64, 0), (true, "global_atomic_swap")),
-            (global(77, 0), (true, "global_atomic_add_f32")),
+            ([0xd800_0000, 0x0000_0100], (false, "ds_add_u32")),
+            ([0xd814_0000, 0x0000_0100], (false, "ds_or_b32")),
+            ([0xd81a_0000, 0x0000_0100], (false, "ds_write_b32")),
+            ([0xd86c_0000, 0x0100_0000], (false, "ds_read_b32")),
+            ([0xd87c_0000, 0x0100_0200], (false, "ds_permute_b32")),
+            ([0xd82a_0000, 0x0000_0100], (true, "ds_add_f32")),
+            ([0xd840_0000, 0x0100_0200], (true, "ds_add_rtn_u32")),
+            ([0xd97c_0000, 0x0100_0000], (true, "ds_append")),
+            ([0xdc50_8000, 0x0100_0000], (false, "global_load_dword")),
+            ([0xdd08_8000, 0x0000_0100], (false, "global_atomic_add")),
+            ([0xdd09_8000, 0x0200_0100], (true, "global_atomic_add")),
+            ([0xdd00_8000, 0x0000_0100], (true, "global_atomic_swap")),
+            ([0xdd34_8000, 0x0000_0100], (true, "global_atomic_add_f32")),
+            ([0xbf8a_0000, 0x0000_0000], (false, "s_barrier")),
         ] {
             assert_eq!(waits(target, words), expected);
         }
-        assert_eq!(waits(target, [0xbf8a_0000, 0]), (false, "s_barrier"));
     }
 }

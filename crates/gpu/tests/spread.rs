@@ -218,7 +218,9 @@ fn the_wave_that_fails_first_is_reported() {
         for _ in 0..3 {
             let kernel = Kernel::new(Target::Gfx90a, FAULT, 1);
             match kernel.run(threads, None) {
-                Err(DispatchError::Stopped { wave, .. }) => assert_eq!(wave, 7, "{threads} threads"),
+                Err(DispatchError::Stopped { wave, .. }) => {
+                    assert_eq!(wave, 7, "{threads} threads")
+                }
                 other => panic!("{other:?}"),
             }
         }

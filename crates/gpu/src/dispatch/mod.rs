@@ -7,6 +7,7 @@ mod environment;
 mod error;
 mod launch;
 #[cfg(test)]
+#[allow(clippy::duplicate_mod)] // It has the board over loom's atomics.
 mod model;
 mod pause;
 mod scratch;
