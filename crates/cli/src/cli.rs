@@ -50,6 +50,23 @@ enum Command {
     Completions(commands::completions::Args),
 }
 
+impl Command {
+    /// The word that selects it.
+    fn name(&self) -> &'static str {
+        match self {
+            Command::Run(_) => "run",
+            Command::Launch(_) => "launch",
+            Command::Info(_) => "info",
+            Command::Demo(_) => "demo",
+            Command::Disasm(_) => "disasm",
+            Command::Coverage(_) => "coverage",
+            Command::Config(_) => "config",
+            Command::Doctor(_) => "doctor",
+            Command::Completions(_) => "completions",
+        }
+    }
+}
+
 /// A mistake in the usage that the grammar alone does not catch. Ends with status 2.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
@@ -89,6 +106,7 @@ pub fn main() -> ExitCode {
             .print();
         return ExitCode::from(2);
     };
+    let name = command.name();
     let mut out = Output::new();
     let result = run(&command, &mut out).and_then(|status| {
         out.flush()?;
@@ -103,9 +121,13 @@ pub fn main() -> ExitCode {
             if error.is::<UsageError>() {
                 let _ = out.flush();
                 let mut command = Cli::command();
-                let _ = command
-                    .error(ErrorKind::ValueValidation, chain(&error))
-                    .print();
+                command.build();
+                let (kind, text) = (ErrorKind::ValueValidation, chain(&error));
+                let error = match command.find_subcommand_mut(name) {
+                    Some(subcommand) => subcommand.error(kind, text),
+                    None => command.error(kind, text),
+                };
+                let _ = error.print();
                 return ExitCode::from(2);
             }
             let _ = out.flush();

@@ -158,7 +158,7 @@ impl Config {
 
     /// The configuration that environment variables describe: `ROCJITSU_CONFIG` (a preset's name
     /// or a file's path; without it one MI300X), `ROCJITSU_NUM_GPUS`, `ROCJITSU_THREADS`,
-    /// `ROCJITSU_LANES`, `ROCJITSU_REPORT`, `ROCJITSU_KFD_VERSION`, `ROCJITSU_VERBOSE`.
+    /// `ROCJITSU_LANES`, `ROCJITSU_REPORT`, `ROCJITSU_KFD_VERSION`, `ROCJITSU_VERBOSE`, `ROCJITSU_PLUGINS`.
     ///
     /// `get` gives a variable's value; empty ones count as absent.
     ///
@@ -207,6 +207,9 @@ impl Config {
                 });
             }
             config.options.lanes = Some(lanes);
+        }
+        if let Some(plugins) = get("ROCJITSU_PLUGINS") {
+            config.options.plugins.add(&plugins);
         }
         if let Some(report) = get("ROCJITSU_REPORT") {
             config.options.report = Some(report.into());
@@ -325,7 +328,7 @@ fn read_own(top: &Section<'_>) -> json::Result<Config> {
         cpu.memory_bytes = memory;
         section.finish()?;
     }
-    plugins::read(top, &mut warnings)?;
+    options.plugins = plugins::read(top, &mut warnings)?;
     let keys = Threads::read(top)?;
     let mut threads = None;
     if keys.given() {

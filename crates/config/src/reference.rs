@@ -112,13 +112,14 @@ pub(crate) fn read(top: &Section<'_>) -> Result<Config> {
     for (key, text) in components.unused() {
         unused(key, text);
     }
-    plugins::read(top, &mut warnings)?;
+    let plugins = plugins::read(top, &mut warnings)?;
     top.finish()?;
     let (table, warning) =
         threads.resolve(Place::here(count, gpu.xccs, gpu.compute_units / gpu.xccs))?;
     warnings.extend(warning);
     let options = Options {
         threads: Some(table.threads),
+        plugins,
         ..Options::default()
     };
     Ok(Config {

@@ -49,6 +49,7 @@ pub fn signal(group: &Group, slot: usize) -> bool {
 #[inline]
 pub fn wait(wave: &mut Wave, group: &Group, slot: usize) -> bool {
     let phase = group.barriers[slot].phase();
+    wave.past_barrier = true;
     if wave.barrier_phase[slot] != phase {
         wave.barrier_phase[slot] = phase;
         return true;

@@ -13,14 +13,14 @@ mod view;
 use rocjitsu_isa::Op;
 use rocjitsu_observe::{Access, Barrier, Events, Failure, Step, Touch, Watcher};
 
-pub use info::Info;
 pub(crate) use info::of_block;
+pub use info::{Info, family};
 
 use crate::code::CodeView;
 use crate::error::{Cause, Fault};
 use crate::lower::State;
 use crate::record::{Flow, Record};
-use crate::run::{Counts, Stop};
+use crate::run::{Counts, Stop, gives_way};
 use crate::wave::{Cx, Group, Waiting};
 use view::View;
 
@@ -87,6 +87,9 @@ fn run_loop<const REGISTERS: bool, const ACCESSES: bool>(
         };
         cx.wave.pc = block.end;
         for (record, info) in block.records.iter().zip(block.watched()) {
+            if gives_way(cx, record) {
+                return Stop::Waits;
+            }
             let step = Step {
                 wave,
                 instruction: &info.instruction,

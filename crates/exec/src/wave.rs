@@ -99,6 +99,8 @@ pub struct Wave {
     pub waiting: Waiting,
     /// Which barrier of the workgroup a signal joined: the phase it saw (split barriers).
     pub barrier_phase: [u32; 32],
+    /// The wave has passed a barrier and has not asked memory for anything since (see [`crate::record::Step::Memory`]).
+    pub past_barrier: bool,
     /// The named barrier that the wave has joined, or 0.
     pub named_barrier: u8,
     /// Doorbell of the queue that the wave was launched from, as `s_sendmsg_rtn` tells it.
@@ -150,6 +152,7 @@ impl Wave {
             scratch_size: 0,
             waiting: Waiting::No,
             barrier_phase: [0; 32],
+            past_barrier: false,
             named_barrier: 0,
             doorbell: 0,
             dispatch_id: 0,
@@ -344,8 +347,8 @@ pub struct Temp {
     pub src: [[[u32; 64]; 2]; 4],
     /// Results before modifiers: low and high words.
     pub dst: [[u32; 64]; 2],
-    /// Values that compiled code has no registers for.
-    pub spill: [[u32; 16]; crate::jit::SPILL_ROWS],
+    /// What compiled code needs.
+    pub area: crate::jit::Area,
 }
 
 impl Temp {
@@ -355,7 +358,7 @@ impl Temp {
             splat: [[[0; 16]; 2]; 4],
             src: [[[0; 64]; 2]; 4],
             dst: [[0; 64]; 2],
-            spill: [[0; 16]; crate::jit::SPILL_ROWS],
+            area: crate::jit::Area::default(),
         })
     }
 }

@@ -218,15 +218,19 @@ pub fn decode(target: Target, set: FeatureSet, bytes: &[u8]) -> Result<Inst, Dec
         return Err(truncated(4));
     }
     let table = target.table();
-    let Some(row) = table.find(set, word) else {
-        return Err(match table.begins(set, word, size) {
-            Some(row) => truncated(usize::from(row.bits) / 8),
-            None => DecodeError::Unknown {
-                target,
-                words: words(),
+    let row =
+        match table.find(set, word) {
+            Some(row) => row,
+            None => match table.begins(set, word, size) {
+                Some(row) => return Err(truncated(usize::from(row.bits) / 8)),
+                None => table.find_with_unused_fields(set, word).ok_or_else(|| {
+                    DecodeError::Unknown {
+                        target,
+                        words: words(),
+                    }
+                })?,
             },
-        });
-    };
+        };
     let start = usize::from(row.bits) / 8;
     if start > size {
         return Err(truncated(start));

@@ -466,11 +466,55 @@ pub(crate) fn extract(word: u128, segments: Segments) -> u64 {
     })
 }
 
+/// For each row the bits of those VGPR fields of its format that it does not have, but holds at zero.
+fn unused_vgprs(rows: &[Row]) -> Vec<u128> {
+    const VGPR_BITS: u8 = 8;
+    // Formats of which an instruction uses some VGPR fields and leaves the others.
+    let has_optional = |f: Format| {
+        use Format as F;
+        matches!(
+            f,
+            F::DS
+                | F::FLAT
+                | F::GLOBAL
+                | F::SCRATCH
+                | F::MUBUF
+                | F::MTBUF
+                | F::VBUFFER
+                | F::VFLAT
+                | F::VGLOBAL
+                | F::VSCRATCH
+                | F::VOPD
+        )
+    };
+    let mut fields: Vec<(Format, u128)> = Vec::new();
+    for r in rows.iter().filter(|r| has_optional(r.format)) {
+        for o in r.operands.iter().filter(|o| o.ty.kind == Kind::Reg) {
+            for &(low, width, _) in r.layout.segments(o.name).unwrap_or(&[]) {
+                let bits = ((1 << VGPR_BITS) - 1) << low;
+                if width == VGPR_BITS && !fields.contains(&(r.format, bits)) {
+                    fields.push((r.format, bits));
+                }
+            }
+        }
+    }
+    rows.iter()
+        .map(|r| {
+            fields
+                .iter()
+                .filter(|(f, bits)| *f == r.format && r.mask & bits == *bits && r.value & bits == 0)
+                .fold(0, |all, (_, bits)| all | bits)
+        })
+        .collect()
+}
+
 /// The instruction table of one target.
 pub struct Table {
     rows: Vec<Row>,
     /// One for each feature set.
     indices: [OnceLock<Index>; FeatureSet::ALL.len()],
+    /// For each row the bits of VGPR fields that it does not use, see [`Table::find_with_unused_fields`].
+    unused: OnceLock<Vec<u128>>,
 }
 
 impl Table {
@@ -488,7 +532,11 @@ impl Table {
         };
         let rows: Vec<Row> = raw.iter().map(|r| Row::new(target, r)).collect();
         let indices = FeatureSet::ALL.map(|_| OnceLock::new());
-        Table { rows, indices }
+        Table {
+            rows,
+            indices,
+            unused: OnceLock::new(),
+        }
     }
 
     /// Every row.
@@ -508,6 +556,19 @@ impl Table {
     /// The row of the instruction that begins with `word`, the longest if several fit.
     pub(crate) fn find(&self, set: FeatureSet, word: u128) -> Option<&Row> {
         self.candidates(set, word).find(|r| r.fits(word))
+    }
+
+    /// The row of an instruction whose encoding names VGPRs in fields that this instruction does not use: the
+    /// destination of an atomic that returns nothing, the second source of a dual move. LLVM fixes those fields at
+    /// zero, the hardware does not look at them. For words that [`Table::find`] has no row for.
+    pub(crate) fn find_with_unused_fields(&self, set: FeatureSet, word: u128) -> Option<&Row> {
+        let unused = self.unused.get_or_init(|| unused_vgprs(&self.rows));
+        self.rows
+            .iter()
+            .zip(unused)
+            .filter(|(r, unused)| **unused != 0 && r.in_set(set) && r.fits(word & !**unused))
+            .map(|(r, _)| r)
+            .min_by_key(|r| (u16::MAX - r.bits, r.prio))
     }
 
     /// The shortest row that the first `size` bytes begin, but do not end.

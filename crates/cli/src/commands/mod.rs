@@ -9,6 +9,7 @@ pub mod doctor;
 pub mod gpu;
 pub mod info;
 pub mod launch;
+pub mod plugins;
 pub mod report;
 pub mod run;
 pub mod threads;

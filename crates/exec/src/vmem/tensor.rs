@@ -262,6 +262,11 @@ pub struct Row {
     pub lds: Vec<(u32, u32)>,
 }
 
+/// The LDS address of the barrier at which a copy arrives when it is complete.
+pub fn barrier_address(cx: &Cx<'_, '_>, record: &Record) -> Option<u32> {
+    descriptor(cx, record)?.barrier
+}
+
 /// The rows that an instruction is about to copy; none if it copies nothing or stops its wave.
 pub fn rows(cx: &Cx<'_, '_>, record: &Record) -> Vec<Row> {
     let mut rows = Vec::new();

@@ -146,7 +146,9 @@ fn copy_lanes(
         return false;
     };
     for lane in (0..LANES).filter(|l| mask >> l & 1 != 0) {
-        let from = p.wrapping_add((addresses[lane] - low) as usize).cast_const();
+        let from = p
+            .wrapping_add((addresses[lane] - low) as usize)
+            .cast_const();
         let at = to.wrapping_add(step * lane as u32);
         // SAFETY: the lane's bytes lie inside what `locate` vouched for, and inside LDS where `at` says so.
         unsafe {

@@ -6,7 +6,7 @@ use rocjitsu_exec::memory::MemoryPort;
 use rocjitsu_exec::registers::PagePool;
 use rocjitsu_exec::target::TargetFacts;
 use rocjitsu_exec::wave::{Group, Waiting, Wave, mode, scalar};
-use rocjitsu_isa::{FeatureSet, Target, decode};
+use rocjitsu_isa::{FeatureSet, RegFile, Target, decode};
 
 use super::{Device, Dispatch, DispatchError, Shared};
 use crate::code_object::PRELOAD_PROLOGUE_BYTES;
@@ -357,8 +357,8 @@ fn system_sgprs(shared: &Shared<'_>, wave: &mut Wave, target: Target, place: &Pl
 
 /// Lines of disassembly around `pc`, the instruction itself marked.
 pub fn disassembly(device: &Device, dispatch: &Dispatch, pc: u64) -> String {
-    const BEFORE: usize = 4;
-    const AFTER: usize = 2;
+    const BEFORE: usize = 6;
+    const AFTER: usize = 3;
     let set: FeatureSet = device.target.execution_set(dispatch.descriptor.wave_size);
     let mut lines: Vec<(u64, String)> = Vec::new();
     // Instructions vary in length: walk from the kernel's entry, where the boundaries are known.
@@ -395,4 +395,56 @@ pub fn disassembly(device: &Device, dispatch: &Dispatch, pc: u64) -> String {
         format!("\n  {mark} {address:#x}: {text}")
     };
     lines.iter().map(show).collect()
+}
+
+/// The registers that the instruction at `pc` uses, with what they hold in a stopped wave: scalar ones, and of vector
+/// registers the value of a lane. For the text of an error; empty where there is nothing to show.
+pub fn registers(device: &Device, pc: u64, wave: &Wave, lane: u32) -> String {
+    const MOST: usize = 16;
+    let set = device.target.execution_set(wave.lanes);
+    let mut bytes = [0; 24];
+    let whole = device.memory.read(pc, &mut bytes).is_ok();
+    if !whole && device.memory.read(pc, &mut bytes[..8]).is_err() {
+        return String::new();
+    }
+    let Ok(inst) = decode(device.target, set, &bytes) else {
+        return String::new();
+    };
+    let lane = lane % wave.lanes;
+    let mut shown: Vec<String> = Vec::new();
+    for range in inst.effects(wave.lanes).reads {
+        for register in range.first..range.first + range.count {
+            let n = u32::from(register);
+            let scalar = || wave.s.get(usize::from(register)).copied().unwrap_or(0);
+            let (name, value) = match range.file {
+                RegFile::Vgpr => (format!("v{n}"), wave.v.read(n)[lane as usize]),
+                RegFile::Agpr => {
+                    let row = wave.v.read(n + device.target.acc_base());
+                    (format!("a{n}"), row[lane as usize])
+                }
+                RegFile::Sgpr => match usize::from(register) {
+                    scalar::EXEC..scalar::SINK => continue,
+                    scalar::M0 => ("m0".to_owned(), scalar()),
+                    scalar::VCC => ("vcc_lo".to_owned(), scalar()),
+                    107 => ("vcc_hi".to_owned(), scalar()),
+                    _ => (format!("s{n}"), scalar()),
+                },
+                _ => continue,
+            };
+            let text = format!("{name} {value:#x}");
+            if !shown.contains(&text) {
+                shown.push(text);
+            }
+        }
+    }
+    if shown.is_empty() {
+        return String::new();
+    }
+    if shown.len() > MOST {
+        let more = shown.len() - MOST;
+        shown.truncate(MOST);
+        shown.push(format!("and {more} more"));
+    }
+    let exec = wave.exec();
+    format!("\n  lane {lane}, exec {exec:#x}: {}", shown.join(", "))
 }

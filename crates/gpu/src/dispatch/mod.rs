@@ -31,11 +31,12 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 
 use rocjitsu_exec::code::CodeCache;
-use rocjitsu_exec::error::Fault;
+use rocjitsu_exec::error::{Cause, Fault};
 pub use rocjitsu_exec::jit;
 use rocjitsu_exec::memory::{AddressSpace, MemoryPort};
 use rocjitsu_exec::record::{Class, Exactness};
 use rocjitsu_exec::run::Counts;
+use rocjitsu_exec::wave::Wave;
 use rocjitsu_isa::Target;
 use rocjitsu_lanes::Backend;
 use rocjitsu_observe::{Begin, End, Observer};
@@ -323,6 +324,17 @@ impl Device {
         seen.into_iter()
             .map(|((op, format), bound)| ((op.name(), format!("{format:?}")), bound))
             .collect()
+    }
+
+    /// What executed compiled and what was interpreted since the device exists, dispatches under way and code that
+    /// has changed since left out.
+    pub fn usage(&self) -> jit::Usage {
+        let mut kits = self.kits.lock().unwrap_or_else(|e| e.into_inner());
+        for found in kits.iter_mut().filter_map(|kit| kit.code.as_mut()) {
+            found.settle();
+        }
+        drop(kits);
+        self.code.usage()
     }
 
     /// The lane back end.
@@ -617,7 +629,7 @@ impl Shared<'_> {
         &self,
         fault: Option<Box<Fault>>,
         workgroup: [u32; 3],
-        wave: u32,
+        wave: &Wave,
     ) -> DispatchError {
         let Some(fault) = fault else {
             return DispatchError::Invalid {
@@ -625,11 +637,16 @@ impl Shared<'_> {
                 what: "a wave stopped without a reason".to_owned(),
             };
         };
-        let code = launch::disassembly(self.device, self.dispatch, fault.pc);
+        let mut code = launch::disassembly(self.device, self.dispatch, fault.pc);
+        let lane = match &fault.cause {
+            Cause::Memory { lane, .. } | Cause::Lds { lane, .. } => *lane,
+            _ => wave.exec().trailing_zeros() % wave.lanes,
+        };
+        code += &launch::registers(self.device, fault.pc, wave, lane);
         DispatchError::Stopped {
             kernel: self.dispatch.name.clone(),
             workgroup,
-            wave,
+            wave: wave.index,
             pc: fault.pc,
             offset: fault.pc.wrapping_sub(self.dispatch.entry) as i64,
             target: self.device.target,

@@ -170,7 +170,8 @@ impl Experience {
         if resident.group.live > 0 {
             self.pause = self.pause.max(1);
         }
-        if let Some((wave, fault)) = team.first_fault(resident) {
+        if let Some((index, fault)) = team.first_fault(resident) {
+            let wave = &resident.waves[index];
             return Err(shared.failure_of(fault, resident.group.id, wave));
         }
         if resident.waiting(Waiting::Order) > 0 {

@@ -101,7 +101,7 @@ impl Team {
 
     /// The wave that failed first, had they run one after the other: of those in the earliest interval between barriers the
     /// first in the order of turns.
-    pub fn first_fault(&mut self, resident: &Resident) -> Option<(u32, Option<Box<Fault>>)> {
+    pub fn first_fault(&mut self, resident: &Resident) -> Option<(usize, Option<Box<Fault>>)> {
         let faults = self.faults.get_mut().unwrap_or_else(|e| e.into_inner());
         let rank = |index: usize| {
             let interval = interval(&resident.waves[index]);
@@ -110,8 +110,7 @@ impl Team {
             (interval, place)
         };
         faults.sort_by_key(|&(index, _)| rank(index));
-        let (index, fault) = faults.drain(..).next()?;
-        Some((resident.waves[index].index, fault))
+        faults.drain(..).next()
     }
 }
 

@@ -44,7 +44,8 @@ const KEPT_PAGES: usize = 1024;
 #[derive(Default)]
 pub struct Kit {
     buffers: Buffers,
-    code: Option<Found>,
+    /// What the worker's view of the code has found.
+    pub code: Option<Found>,
     cluster: Cluster,
 }
 
@@ -470,7 +471,7 @@ fn round(
                 done.spins = true;
                 done.busy |= busy;
             }
-            Err(fault) => return Err(shared.failure_of(fault, group.id, wave.index)),
+            Err(fault) => return Err(shared.failure_of(fault, group.id, wave)),
         }
         if done.long || shared.abandons(group.linear) {
             break;

@@ -129,7 +129,6 @@ fn find(memory: &Memory, address: u64) -> Option<Symbol> {
 
 /// A loaded code object; addresses in it are relative to its base.
 struct Image {
-    base: u64,
     /// Bytes that its segments span.
     bytes: u64,
     symbols: u64,
@@ -186,7 +185,6 @@ impl Image {
             None => strings.checked_sub(symbols)? / SYMBOL,
         };
         Some(Image {
-            base,
             bytes,
             symbols: base.checked_add(symbols)?,
             strings: base.checked_add(strings)?,
