@@ -3,6 +3,7 @@
 
 mod dispatch;
 mod driver;
+mod handover;
 mod kernels;
 mod loads;
 mod matrix;
@@ -19,8 +20,8 @@ use clap::Parser;
 /// Measures rocjitsu. Each figure is the least of several runs; ratios are of figures of one run.
 #[derive(Parser)]
 struct Args {
-    /// Sections: loops, matrix, registers, corpus, dispatch, driver, programs, memory, start, plugins (these by default), and
-    /// suite
+    /// Sections: loops, matrix, handover, registers, corpus, dispatch, driver, programs, memory, start, plugins (these by
+    /// default), and suite
     sections: Vec<String>,
     /// Runs of which the fastest counts
     #[arg(long, default_value_t = 5)]
@@ -86,6 +87,9 @@ fn main() -> Result<()> {
     }
     if wanted("matrix") {
         matrix::instructions(args.repeat);
+    }
+    if wanted("handover") {
+        handover::latency(args.repeat)?;
     }
     if wanted("registers") {
         processes::registers(&args.data, args.repeat)?;

@@ -42,6 +42,8 @@ enum Command {
     Coverage(commands::coverage::Args),
     /// Show or check the configuration of the simulated GPU
     Config(commands::config::Args),
+    /// Show how the thread keys of a configuration are resolved, without building a GPU
+    ThreadBudgetTable(commands::threads::Args),
     /// Check whether programs can run here, and say what to do if not
     Doctor(commands::doctor::Args),
     /// Print a completion script for a shell
@@ -149,6 +151,7 @@ fn run(command: &Command, out: &mut Output) -> anyhow::Result<Status> {
         Command::Disasm(args) => commands::disasm::run(args, out),
         Command::Coverage(args) => commands::coverage::run(args, out),
         Command::Config(args) => commands::config::run(args, out),
+        Command::ThreadBudgetTable(args) => commands::threads::run(args, out),
         Command::Doctor(args) => commands::doctor::run(args, out),
         Command::Completions(args) => commands::completions::run(args, out),
     }

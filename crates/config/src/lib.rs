@@ -26,3 +26,4 @@ pub use gpu::{
 pub use machine::{KfdVersion, MOST_NODES, Machine, MachineError, Options};
 pub use plugins::PluginOptions;
 pub use presets::{PRESETS, preset, preset_for_target, preset_names};
+pub use threads::{ThreadRow, ThreadTable};

@@ -17,8 +17,8 @@ pub enum Flow {
     Jump,
     /// Leave the wave: `wave.waiting` says what for. It resumes behind this instruction.
     Wait,
-    /// Leave the wave until the others have had their turn. It resumes at this instruction, which `wave.pc` names;
-    /// only run loops say so.
+    /// Leave the wave before this instruction, which `wave.pc` names: until the others have had their turn, or for what
+    /// `wave.waiting` says.
     Again,
     /// Leave the wave for good: `unit.fault` says why.
     Fault,
@@ -202,6 +202,8 @@ pub struct Record {
     pub fast: Fast,
     /// Executes it (also for [`Step::Fast`], where the run loop has a shorter way).
     pub run: Handler,
+    /// What `run` calls where the order of waves matters, once the wave's turn has come ([`crate::order`]).
+    pub in_order: Handler,
     /// Destination.
     pub dst: Operand,
     /// Sources.
@@ -245,6 +247,7 @@ impl Record {
     pub fn new(inst: Inst, pc: u64, class: Class, run: Handler) -> Record {
         Record {
             run,
+            in_order: run,
             kernel: no_kernel,
             fast: Fast::default(),
             dst: Operand::None,

@@ -17,12 +17,13 @@ pub struct Page([u32; PAGE_WORDS]);
 /// What every absent page reads as.
 static ZEROS: Page = Page([0; PAGE_WORDS]);
 
-/// Pages that waves take and give back; one pool per worker, so no lock.
+/// Pages that waves take and give back; one pool per worker, so no lock. A wave may change workers.
 #[derive(Default)]
 pub struct PagePool {
     free: Vec<Box<Page>>,
-    in_use: usize,
-    peak: usize,
+    /// Pages taken less pages given; below zero where waves gave pages that they had taken from another pool.
+    in_use: isize,
+    peak: isize,
 }
 
 impl PagePool {
@@ -53,7 +54,7 @@ impl PagePool {
 
     /// The most pages that were in use at one time.
     pub fn peak(&self) -> usize {
-        self.peak
+        self.peak.unsigned_abs()
     }
 }
 
@@ -374,7 +375,7 @@ mod tests {
             let mut regs = VectorRegisters::new(lanes);
             for r in 0..count {
                 regs.write(r, &mut pool).fill(r + 1);
-                assert_eq!(pool.in_use, (r / per_page + 1) as usize);
+                assert_eq!(pool.in_use, (r / per_page + 1) as isize);
             }
             assert!((0..count).all(|r| regs.read(r).iter().all(|&w| w == r + 1)));
             regs.release(&mut pool);

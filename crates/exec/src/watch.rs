@@ -21,7 +21,7 @@ use crate::error::{Cause, Fault};
 use crate::lower::State;
 use crate::record::{Flow, Record};
 use crate::run::{Counts, Stop, gives_way};
-use crate::wave::{Cx, Waiting};
+use crate::wave::{Cx, Group, Waiting};
 use view::View;
 
 /// What a worker keeps while it watches.
@@ -135,6 +135,11 @@ pub fn failed(failure: &Failure) -> Cause {
     }
 }
 
+/// The barriers of a workgroup.
+fn states(group: &Group) -> [crate::wave::Barrier; 32] {
+    std::array::from_fn(|slot| group.barriers[slot].get())
+}
+
 /// Executes one instruction and tells of it.
 #[inline(always)]
 fn one<const REGISTERS: bool, const ACCESSES: bool>(
@@ -166,13 +171,13 @@ fn one<const REGISTERS: bool, const ACCESSES: bool>(
         registers::writes(cx, record, info, step.exec, &mut watch.touched);
     }
     let barriers = (info.is_barrier && watcher.events().any(Events::BARRIERS))
-        .then_some((cx.group.barriers, cx.wave.barrier_phase));
+        .then(|| (states(cx.group), cx.wave.barrier_phase));
     let flow = (record.run)(cx, record);
     if flow == Flow::Fault {
         return Ok(flow);
     }
     if let Some((before, phases)) = barriers {
-        for (slot, (old, new)) in before.iter().zip(&cx.group.barriers).enumerate() {
+        for (slot, (old, new)) in before.iter().zip(states(cx.group)).enumerate() {
             let signals = !matches!(
                 record.inst.op(),
                 Op::s_barrier_wait | Op::s_barrier_init | Op::s_barrier_join | Op::s_barrier_leave

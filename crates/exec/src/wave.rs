@@ -6,6 +6,7 @@ use rocjitsu_isa::Target;
 use rocjitsu_lanes::Backend;
 
 use crate::gws::Gws;
+use crate::lds::storage::Lds;
 use crate::memory::MemoryPort;
 use crate::registers::{PagePool, VectorRegisters};
 
@@ -123,6 +124,8 @@ pub enum Waiting {
     Gws(crate::gws::Wait),
     /// It gave up its turn (sleep, spin) and can run when others have had theirs.
     Turn,
+    /// Until no other wave of its workgroup runs: what its next instruction does depends on their order.
+    Order,
     /// It has ended.
     Ended,
 }
@@ -234,18 +237,22 @@ pub struct Barrier {
     pub phase: u32,
 }
 
-/// What the waves of one workgroup share.
+/// What the waves of one workgroup share, on whatever threads they run.
+#[derive(Default)]
 pub struct Group {
     /// LDS, zero at the start of each workgroup; whole words.
-    pub lds: Vec<u8>,
+    pub lds: Lds,
     /// Workgroup id in x, y, z.
     pub id: [u32; 3],
     /// Barriers: slot 0 is the workgroup's own, 1–16 the named ones, 17 the cluster's.
-    pub barriers: [Barrier; 32],
+    pub barriers: [crate::barrier::Cell; 32],
     /// Waves that have not ended.
     pub live: u32,
     /// Index of the workgroup in dispatch order; also its place for XCC_ID and HW_ID.
     pub linear: u64,
+    /// Whether its waves run on several threads now. Instructions whose results depend on the order of waves wait then
+    /// until that is over ([`Waiting::Order`]), atomics on LDS are host atomics.
+    pub shared: bool,
 }
 
 /// What one worker thread keeps between instructions and waves.
@@ -361,7 +368,7 @@ pub struct Cx<'c, 'a> {
     /// The wave that executes.
     pub wave: &'c mut Wave,
     /// Its workgroup.
-    pub group: &'c mut Group,
+    pub group: &'c Group,
     /// Its worker.
     pub unit: &'c mut Unit<'a>,
 }

@@ -70,6 +70,7 @@ fn run(
     let mut lds: Vec<u32> = bench
         .group
         .lds
+        .bytes_mut()
         .chunks_exact(4)
         .map(|b| u32::from_le_bytes(b.try_into().unwrap()))
         .collect();
@@ -100,7 +101,7 @@ fn run(
             }
         }
     }
-    for (i, bytes) in bench.group.lds.chunks_exact(4).enumerate() {
+    for (i, bytes) in bench.group.lds.bytes_mut().chunks_exact(4).enumerate() {
         let got = u32::from_le_bytes(bytes.try_into().unwrap());
         if skip == 0 && !same(case, got, lds[i]) {
             wrong.push(format!("lds[{:#x}] = {got:08x}, not {:08x}", 4 * i, lds[i]));

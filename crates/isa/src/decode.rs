@@ -129,7 +129,7 @@ fn literal_size(row: &Row, word: u128) -> usize {
         return 0;
     }
     let mut size = 0;
-    for (o, p) in row.operands.iter().zip(&row.places) {
+    for (o, p) in row.operands.iter().zip(row.places()) {
         let source = matches!(
             o.ty.reading,
             Reading::Source

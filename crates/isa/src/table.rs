@@ -293,7 +293,8 @@ pub struct Row {
     pub alternate: bool,
     pub(crate) print: &'static [PrintItem],
     pub(crate) need: &'static [(Name, &'static [u32])],
-    pub(crate) places: Vec<Place>,
+    /// Made when an instruction of the row is decoded: most rows of a table never are.
+    places: OnceLock<Box<[Place]>>,
     pub(crate) fixed_literal: Option<Segments>,
     pub(crate) mix: bool,
     pub(crate) dpp16: bool,
@@ -360,39 +361,37 @@ impl Place {
 }
 
 impl Row {
-    fn new(target: Target, r: &Raw) -> Row {
-        let a = &shared::ATTRS[r.9 as usize];
-        let layout = &shared::LAYOUTS[r.6 as usize];
-        let operands = shared::OPERANDS[r.7 as usize];
+    fn new(target: Target, r: &'static Raw) -> Row {
+        let a = &shared::ATTRS[r.attributes as usize];
+        let layout = &shared::LAYOUTS[r.layout as usize];
+        let mnemonic = r.mnemonic.as_str();
+        let operands = shared::OPERANDS[r.operands as usize];
         let fixed_literal = operands
             .iter()
             .filter(|o| matches!(o.ty.fmt, Some(Fmt::Kimm16 | Fmt::Kimm32 | Fmt::Kimm64)))
             .find_map(|o| layout.segments(o.name));
         Row {
-            places: operands
-                .iter()
-                .map(|o| Place::find(o, operands, layout, a.tied))
-                .collect(),
+            places: OnceLock::new(),
             fixed_literal,
-            mix: r.1.contains("_mix"),
+            mix: mnemonic.contains("_mix"),
             dpp16: layout.segments(Name::dpp_ctrl).is_some(),
             target,
-            record: r.0,
-            mnemonic: r.1,
-            op: Op::ALL[r.2 as usize],
-            op_y: (r.3 != NONE).then(|| Op::ALL[r.3 as usize]),
+            record: r.record.as_str(),
+            mnemonic,
+            op: Op::ALL[r.op as usize],
+            op_y: (r.op_y != NONE).then(|| Op::ALL[r.op_y as usize]),
             format: a.format,
-            opcode: r.4,
+            opcode: r.opcode,
             prefix_opcode: a.prefix,
             bits: a.bits,
             mask: a.mask,
-            value: r.5,
+            value: r.value,
             fill: a.fill,
             layout,
             operands,
             tied: a.tied,
             alternate: a.alternate,
-            print: shared::PRINTS[r.8 as usize],
+            print: shared::PRINTS[r.print as usize],
             need: a.need,
             defs: a.defs,
             uses: a.uses,
@@ -400,6 +399,13 @@ impl Row {
             prio: a.prio,
             sets: a.sets,
         }
+    }
+
+    /// Where the bits of the operands are, in their order.
+    pub(crate) fn places(&self) -> &[Place] {
+        let find = |o| Place::find(o, self.operands, self.layout, self.tied);
+        self.places
+            .get_or_init(|| self.operands.iter().map(find).collect())
     }
 
     /// Does the instruction have this property?
@@ -522,7 +528,7 @@ pub struct Table {
 
 impl Table {
     pub(crate) fn build(target: Target) -> Table {
-        let raw: &[Raw] = match target {
+        let raw: &'static [Raw] = match target {
             Target::Gfx908 => &generated::gfx908::ROWS,
             Target::Gfx90a => &generated::gfx90a::ROWS,
             Target::Gfx942 => &generated::gfx942::ROWS,

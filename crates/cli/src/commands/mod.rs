@@ -12,6 +12,7 @@ pub mod launch;
 pub mod plugins;
 pub mod report;
 pub mod run;
+pub mod threads;
 
 /// Whether a command that ran to its end found everything in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,6 +4,7 @@
 
 use std::marker::PhantomData;
 
+use super::storage::Lds;
 use crate::record::{Flow, Record};
 use crate::vmem::LANES;
 use crate::vmem::address::{all_lanes, for_lanes, is_run};
@@ -43,7 +44,7 @@ fn highest(addresses: &Addresses, mask: u64) -> u32 {
 /// Loads lanes of `mask` to `rows`.
 #[inline(always)]
 pub fn load<D: Load>(
-    lds: &[u8],
+    lds: &Lds,
     rows: &Rows<*mut u32>,
     addresses: &Addresses,
     mask: u64,
@@ -52,7 +53,12 @@ pub fn load<D: Load>(
     if highest(addresses, mask) as usize + D::BYTES <= lds.len() {
         // SAFETY: the highest address, and so every one, has its bytes inside LDS; rows have all lanes.
         let one = |lane: usize| unsafe {
-            D::get(lds.as_ptr().add(addresses[lane] as usize), 4, rows, lane)
+            D::get(
+                lds.start().add(addresses[lane] as usize).cast_const(),
+                4,
+                rows,
+                lane,
+            )
         };
         if mask == all_lanes(lanes) {
             (0..lanes as usize).for_each(one);
@@ -71,14 +77,14 @@ pub fn load<D: Load>(
 /// Stores lanes of `mask` from `rows`, in ascending order.
 #[inline(always)]
 pub fn store<D: Store>(
-    lds: &mut [u8],
+    lds: &Lds,
     rows: &Rows<*const u32>,
     addresses: &Addresses,
     mask: u64,
     lanes: u32,
 ) {
     if highest(addresses, mask) as usize + D::BYTES <= lds.len() {
-        let p = lds.as_mut_ptr();
+        let p = lds.start();
         // SAFETY: as in `load`, for writing.
         let one = |lane: usize| unsafe { D::put(p.add(addresses[lane] as usize), 4, rows, lane) };
         if mask == all_lanes(lanes) {
@@ -97,23 +103,24 @@ pub fn store<D: Store>(
 }
 
 /// Up to 16 bytes of LDS; words (or a smaller datum) that are not wholly inside read as zero.
-pub fn read(lds: &[u8], address: u32, bytes: usize) -> [u8; 16] {
+pub fn read(lds: &Lds, address: u32, bytes: usize) -> [u8; 16] {
     let mut out = [0u8; 16];
     for (j, part) in out[..bytes].chunks_mut(4).enumerate() {
-        let from = address as usize + 4 * j;
-        if let Some(inside) = lds.get(from..from + part.len()) {
-            part.copy_from_slice(inside);
+        if let Some(inside) = lds.at(address as usize + 4 * j, part.len()) {
+            // SAFETY: `at` vouches for as many bytes, which no reference claims.
+            unsafe { std::ptr::copy_nonoverlapping(inside, part.as_mut_ptr(), part.len()) };
         }
     }
     out
 }
 
 /// Writes the bytes that are inside LDS.
-pub fn write(lds: &mut [u8], address: u32, bytes: &[u8]) {
-    for (b, &byte) in bytes.iter().enumerate() {
-        if let Some(to) = lds.get_mut(address as usize + b) {
-            *to = byte;
-        }
+pub fn write(lds: &Lds, address: u32, bytes: &[u8]) {
+    let inside = lds.len().saturating_sub(address as usize);
+    let bytes = &bytes[..bytes.len().min(inside)];
+    if let Some(to) = lds.at(address as usize, bytes.len()) {
+        // SAFETY: `at` vouches for as many bytes, which no reference claims.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
     }
 }
 
@@ -134,9 +141,9 @@ fn load_at<D: Load>(cx: &mut Cx<'_, '_>, address: &[u32], offset: u32, first: u3
     let lds = &cx.group.lds;
     if mask == all_lanes(lanes) && is_run(address, D::BYTES as u32, D::BYTES as u32) {
         let start = address[0].wrapping_add(offset) as usize;
-        if let Some(run) = lds.get(start..start + lanes as usize * D::BYTES) {
+        if let Some(run) = lds.at(start, lanes as usize * D::BYTES) {
             // SAFETY: the run has the bytes of all lanes, the rows are whole registers.
-            unsafe { read_run::<D>(run.as_ptr(), &rows, lanes as usize) };
+            unsafe { read_run::<D>(run.cast_const(), &rows, lanes as usize) };
             return;
         }
     }
@@ -149,12 +156,12 @@ fn store_at<D: Store>(cx: &mut Cx<'_, '_>, register: u32, offset: u32, first: u3
     let lanes = cx.wave.lanes;
     let rows = rows_to_read::<D>(cx, first);
     let address = cx.wave.v.read(register);
-    let lds = &mut cx.group.lds;
+    let lds = &cx.group.lds;
     if mask == all_lanes(lanes) && is_run(address, D::BYTES as u32, D::BYTES as u32) {
         let start = address[0].wrapping_add(offset) as usize;
-        if let Some(run) = lds.get_mut(start..start + lanes as usize * D::BYTES) {
+        if let Some(run) = lds.at(start, lanes as usize * D::BYTES) {
             // SAFETY: as in `load_at`, for writing.
-            unsafe { write_run::<D>(run.as_mut_ptr(), &rows, lanes as usize) };
+            unsafe { write_run::<D>(run, &rows, lanes as usize) };
             return;
         }
     }

@@ -1,33 +1,41 @@
 //! Barriers kept in LDS (gfx1250): arrival counts down, and the phase changes when the count runs out.
 //! CDNA5 manual, 11.2.2.
 
-use super::register;
+use super::{atomic, register};
 use crate::lds::access;
 use crate::record::{Flow, Record};
 use crate::vmem::LANES;
-use crate::wave::Cx;
+use crate::wave::{Cx, Group};
 
 /// Bits of the pending count; the phase is above it. The manual leaves the width to a configuration
 /// register (21, 28, 29, 31 or 32) whose value no compiler states.
 const WIDTH: u32 = 29;
 
 /// Arrives `update` times at the barrier at `address`; returns what it held.
-pub fn arrive(lds: &mut [u8], address: u32, update: u32) -> u64 {
+pub fn arrive(group: &Group, address: u32, update: u32) -> u64 {
+    let arrived = |old: u64| {
+        let state = (old as u32).wrapping_sub(update);
+        // The count borrows from the phase when it runs below zero; then it starts again from the initial count.
+        let borrowed = (old as u32) >> WIDTH != state >> WIDTH;
+        let init = (old >> 32) as u32 & 0xffff;
+        if borrowed {
+            state >> WIDTH << WIDTH | init
+        } else {
+            state
+        }
+    };
+    let aligned = address.is_multiple_of(8) && group.lds.at(address as usize, 8).is_some();
+    if aligned {
+        return atomic::update::<u64>(group, address, |old| {
+            u64::from(arrived(old)) | old >> 32 << 32
+        });
+    }
     let old = u64::from_le_bytes(
-        access::read(lds, address, 8)[..8]
+        access::read(&group.lds, address, 8)[..8]
             .try_into()
             .unwrap_or_default(),
     );
-    let state = (old as u32).wrapping_sub(update);
-    // The count borrows from the phase when it runs below zero; then it starts again from the initial count.
-    let borrowed = (old as u32) >> WIDTH != state >> WIDTH;
-    let init = (old >> 32) as u32 & 0xffff;
-    let new = if borrowed {
-        state >> WIDTH << WIDTH | init
-    } else {
-        state
-    };
-    access::write(lds, address, &new.to_le_bytes());
+    access::write(&group.lds, address, &arrived(old).to_le_bytes());
     old
 }
 
@@ -39,7 +47,7 @@ pub fn run(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
         let update = record.src[2]
             .vector()
             .map_or(1, |r| cx.wave.v.read(r)[lane]);
-        let old = arrive(&mut cx.group.lds, at[lane], update);
+        let old = arrive(cx.group, at[lane], update);
         if let Some(dst) = record.dst.vector() {
             cx.wave.v.write(dst, &mut cx.unit.pool)[lane] = old as u32;
             cx.wave.v.write(dst + 1, &mut cx.unit.pool)[lane] = (old >> 32) as u32;

@@ -62,7 +62,7 @@ fn store_by_lane(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
     let (at, exec, lanes) = (by_lane(cx, record), cx.wave.exec(), cx.wave.lanes);
     if let Some(first) = record.src[2].vector() {
         let rows: Rows<*const u32> = rows_to_read::<Words<1>>(cx, first);
-        access::store::<Words<1>>(&mut cx.group.lds, &rows, &at, exec, lanes);
+        access::store::<Words<1>>(&cx.group.lds, &rows, &at, exec, lanes);
     }
     Flow::Next
 }
@@ -80,7 +80,7 @@ fn count(cx: &mut Cx<'_, '_>, record: &Record, f: impl Fn(u32, u32) -> u32) -> F
         return Flow::Next;
     }
     let at = shared_address(cx, record);
-    let old = atomic::update::<u32>(&mut cx.group.lds, at, |old| f(old, exec.count_ones()));
+    let old = atomic::update::<u32>(cx.group, at, |old| f(old, exec.count_ones()));
     if let Some(dst) = record.dst.vector() {
         let row = cx.wave.v.write(dst, &mut cx.unit.pool);
         for_lanes(exec, |lane| row[lane] = old);

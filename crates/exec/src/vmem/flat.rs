@@ -196,7 +196,7 @@ impl<D: Store> Body for FlatStore<D> {
         let words = low_words(&addresses);
         if let (true, Some(first)) = (found.lds != 0, record.src[2].vector()) {
             let rows = rows_to_read::<D>(cx, first);
-            lds::store::<D>(&mut cx.group.lds, &rows, &words, found.lds, cx.wave.lanes);
+            lds::store::<D>(&cx.group.lds, &rows, &words, found.lds, cx.wave.lanes);
         }
         if found.scratch != 0 {
             return scratch::store::<D>(cx, record, &words, found.scratch);

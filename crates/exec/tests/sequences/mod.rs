@@ -8,7 +8,7 @@ use rocjitsu_exec::memory::{AddressSpace, Extent, FaultKind, MemoryPort};
 use rocjitsu_exec::record::Class;
 use rocjitsu_exec::registers::PagePool;
 use rocjitsu_exec::run::{Stop, run};
-use rocjitsu_exec::wave::{Barrier, Cx, Group, Unit, Waiting, Wave, scalar};
+use rocjitsu_exec::wave::{Cx, Group, Unit, Waiting, Wave, scalar};
 use rocjitsu_isa::{Target, decode};
 use rocjitsu_lanes::Backend;
 
@@ -153,12 +153,9 @@ fn execute(
 ) -> (Outcome, Report) {
     let memory = Program(code.as_ptr(), code.len() as u64);
     let mut wave = Wave::new(start.lanes);
-    let mut group = Group {
-        lds: Vec::new(),
-        id: [0; 3],
-        barriers: [Barrier::default(); 32],
+    let group = Group {
         live: 1,
-        linear: 0,
+        ..Group::default()
     };
     let mut unit = Unit::new(MemoryPort::new(&memory), backend, target);
     prepare(&mut wave, &mut unit.pool, start);
@@ -168,7 +165,7 @@ fn execute(
     while wave.waiting != Waiting::Ended {
         let mut cx = Cx {
             wave: &mut wave,
-            group: &mut group,
+            group: &group,
             unit: &mut unit,
         };
         let stop = run(&mut cx, &mut view, 1000, &mut Default::default());

@@ -5,7 +5,7 @@ use rocjitsu_exec::barrier;
 use rocjitsu_exec::memory::MemoryPort;
 use rocjitsu_exec::registers::PagePool;
 use rocjitsu_exec::target::TargetFacts;
-use rocjitsu_exec::wave::{Barrier, Group, Waiting, Wave, mode, scalar};
+use rocjitsu_exec::wave::{Group, Waiting, Wave, mode, scalar};
 use rocjitsu_isa::{FeatureSet, RegFile, Target, decode};
 
 use super::{Device, Dispatch, DispatchError, Shared};
@@ -41,22 +41,27 @@ pub struct Resident {
     pub waves: Vec<Wave>,
     /// Scratch region.
     pub scratch: u64,
+    /// Whether its waves have run on several threads: then they need not have had their turns in the usual order.
+    pub was_shared: bool,
+    /// Whether the order of its waves has turned out to matter: from then on they run on one thread.
+    pub in_order: bool,
 }
 
 impl Resident {
     /// A workgroup that has not been started.
     pub fn empty() -> Resident {
         Resident {
-            group: Group {
-                lds: Vec::new(),
-                id: [0; 3],
-                barriers: [Barrier::default(); 32],
-                live: 0,
-                linear: 0,
-            },
+            group: Group::default(),
             waves: Vec::new(),
             scratch: 0,
+            was_shared: false,
+            in_order: false,
         }
+    }
+
+    /// Waves that wait for something.
+    pub fn waiting(&self, what: Waiting) -> u32 {
+        self.waves.iter().filter(|w| w.waiting == what).count() as u32
     }
 }
 
@@ -93,13 +98,14 @@ pub fn start(
     group.id = id;
     group.linear = linear;
     group.live = count;
-    group.lds.clear();
     // Whole dwords, so that word accesses need one check.
     group
         .lds
-        .resize((dispatch.group_segment as usize).next_multiple_of(4), 0);
-    group.barriers = [Barrier::default(); 32];
-    group.barriers[barrier::WORKGROUP].members = count;
+        .restart((dispatch.group_segment as usize).next_multiple_of(4));
+    group.barriers = Default::default();
+    barrier::set_members(group, barrier::WORKGROUP, count);
+    resident.was_shared = false;
+    resident.in_order = false;
     resident.waves.truncate(count as usize);
     for index in 0..count {
         let mut wave = Wave::new(lanes);
