@@ -902,7 +902,11 @@ mod tests {
         let sign = g.constant(0x8000_0000);
         for (part, half) in packed.into_iter().enumerate() {
             let taken = |g: &mut Graph, word: Id, high: bool| {
-                let word = if high { g.one(Op::ShrBy, word, 16) } else { word };
+                let word = if high {
+                    g.one(Op::ShrBy, word, 16)
+                } else {
+                    word
+                };
                 g.one(Op::Narrow, word, 0)
             };
             assert_eq!(taken(&mut g, both, part == 1), half);
