@@ -217,11 +217,8 @@ impl Executed {
         self.compiled += usage.compiled;
         self.cold += usage.cold;
         for row in usage.interpreted {
-            let known = self.interpreted.iter_mut();
-            match known
-                .into_iter()
-                .find(|known| known.instruction == row.name && known.why == row.why)
-            {
+            let mut known = self.interpreted.iter_mut();
+            match known.find(|known| known.instruction == row.name && known.why == row.why) {
                 Some(known) => known.count += row.instructions,
                 None => self.interpreted.push(Interpreted {
                     instruction: row.name,

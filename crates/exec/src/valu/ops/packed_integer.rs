@@ -115,9 +115,9 @@ fn halves<L: Lanes, const N: usize>(
     f: impl Fn([L::V; N]) -> L::V,
 ) -> L::V {
     let (mut lows, mut highs) = (operands, operands);
-    for i in 0..N {
-        lows[i] = extend(operands[i]);
-        highs[i] = extend(L::shr(operands[i], L::splat(16)));
+    for ((low, high), &word) in lows.iter_mut().zip(&mut highs).zip(&operands) {
+        *low = extend(word);
+        *high = extend(L::shr(word, L::splat(16)));
     }
     L::or(low::<L>(f(lows)), L::shl(f(highs), L::splat(16)))
 }
