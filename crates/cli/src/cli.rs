@@ -62,6 +62,7 @@ impl Command {
             Command::Coverage(_) => "coverage",
             Command::Config(_) => "config",
             Command::Doctor(_) => "doctor",
+            Command::ThreadBudgetTable(_) => "thread-budget-table",
             Command::Completions(_) => "completions",
         }
     }
