@@ -36,8 +36,8 @@ pub fn make(mut options: Options, lines: Lines) -> Result<Box<dyn Plugin>, Strin
     }))
 }
 
-/// LDS addresses from here on are nobody's mistake.
-const FAR: u64 = 1 << 20;
+/// LDS addresses from here on are nobody's mistake and reach nothing: compilers mask lanes of LDS accesses by them.
+pub(crate) const FAR: u64 = 1 << 20;
 
 /// Bytes of a line of the scalar cache.
 const LINE: u64 = 64;

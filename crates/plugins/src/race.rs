@@ -21,6 +21,7 @@ use rocjitsu_observe::{
 };
 use serde_json::{Value, json};
 
+use crate::memcheck::FAR;
 use crate::options::Options;
 use crate::symbols::Symbols;
 use clock::{Clocks, Kind};
@@ -195,6 +196,9 @@ impl Race {
         facts: &Facts,
         state: &dyn State,
     ) -> Outcome {
+        if access.space == Space::Lds && access.address >= FAR {
+            return Ok(());
+        }
         let Known { wave, front } = &self.waves[number as usize];
         let group = wave.group;
         let global = access.space == Space::Global;

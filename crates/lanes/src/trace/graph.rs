@@ -350,18 +350,22 @@ impl Graph {
         let (at, None) = (unknown.next()?, unknown.next()) else {
             return None;
         };
-        if outcome(f, known.map(|k| k.unwrap_or(0))) == 0
-            && outcome(f, known.map(|k| k.unwrap_or(0xffff))) == 0xffff
-        {
+        // What the half is where the unknown value is zero, and where it is one.
+        let [zeros, ones] = [0, 0xffff].map(|bits| outcome(f, known.map(|k| k.unwrap_or(bits))));
+        if (zeros, ones) == (0, 0xffff) {
             return Some(self.half(args[at], high));
         }
         // Signs that are turned or cut off.
-        if args[2] == NONE && at == 0 {
-            let value = self.half(args[0], high);
-            let mask = self.constant(known[1]?);
-            return Some(self.logic(f, value, mask));
-        }
-        None
+        let (f, mask) = if zeros ^ ones == 0xffff {
+            (XOR, zeros)
+        } else if zeros == 0 {
+            (AND, ones)
+        } else {
+            return None;
+        };
+        let value = self.half(args[at], high);
+        let mask = self.constant(mask);
+        Some(self.logic(f, value, mask))
     }
 
     /// The low or the high half, if it is the same in all lanes.
