@@ -299,7 +299,7 @@ fn a_ring_can_move_and_the_indices_stay() {
         client.raw(0x07, &mut args)
     };
     assert_eq!(update(&queue, 1 << 20, 4096), Err(Errno::INVAL));
-    assert_eq!(update(&queue, other.va, 16384), Err(Errno::INVAL));
+    assert_eq!(update(&queue, other.va, 1 << 30), Err(Errno::INVAL));
     update(&queue, other.va, other.bytes).unwrap();
     let old = std::mem::replace(&mut queue.ring, other);
     for _ in 0..200 {
