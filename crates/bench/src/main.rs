@@ -41,12 +41,14 @@ struct Args {
 }
 
 /// What may be measured.
-const SECTIONS: [&str; 8] = [
+const SECTIONS: [&str; 10] = [
     "loops",
     "matrix",
     "registers",
     "corpus",
     "dispatch",
+    "driver",
+    "programs",
     "memory",
     "start",
     "suite",
