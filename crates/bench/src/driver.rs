@@ -146,7 +146,7 @@ pub fn all(repeat: u32) -> Result<()> {
     let (start, before) = (Instant::now(), processor_time());
     std::thread::sleep(Duration::from_secs(3));
     let share = (processor_time() - before) / start.elapsed().as_secs_f64() * 100.0;
-    println!("idle, two queues                             {share:9.2} % of a core");
+    println!("idle, three queues                           {share:9.2} % of a core");
     hooks(repeat)?;
     Ok(())
 }

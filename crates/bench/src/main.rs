@@ -44,9 +44,10 @@ struct Args {
 }
 
 /// What may be measured.
-const SECTIONS: [&str; 11] = [
+const SECTIONS: [&str; 12] = [
     "loops",
     "matrix",
+    "handover",
     "registers",
     "corpus",
     "dispatch",

@@ -186,7 +186,11 @@ fn a_kernel_that_uses_scratch_nobody_gave_faults() {
         .concat();
         q.place(&words);
         match q.step() {
-            Step::Fault(fault) => assert_eq!(fault.code, error::MEMORY, "{target} {fault}"),
+            // A flat access to the aperture of scratch is illegal for a wave without any, others miss memory.
+            Step::Fault(fault) => assert!(
+                matches!(fault.code, error::MEMORY | error::ILLEGAL_INSTRUCTION),
+                "{target} {fault}"
+            ),
             other => panic!("{target} {other:?}"),
         }
     }
