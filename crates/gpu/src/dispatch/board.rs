@@ -8,6 +8,8 @@ use super::atomics::{AtomicBool, AtomicU64, Ordering};
 pub enum State {
     /// It can run.
     Ready,
+    /// It can run once those that are ready have been taken: it has given way to them.
+    GaveWay,
     /// A thread runs it.
     Running,
     /// It can run once a barrier has come to a phase.
@@ -44,11 +46,13 @@ const READY: u64 = 0;
 const RUNNING: u64 = 1;
 const BARRIER: u64 = 2;
 const HELD: u64 = 3;
+const GAVE_WAY: u64 = 4;
 
 /// Bits 7:0 are the kind, 15:8 the barrier's slot, 23:16 the thread that ran the wave last, 63:32 the phase.
 fn pack(state: State, home: u8) -> u64 {
     let rest = match state {
         State::Ready => READY,
+        State::GaveWay => GAVE_WAY,
         State::Running => RUNNING,
         State::Held => HELD,
         State::Barrier { slot, phase } => BARRIER | u64::from(slot) << 8 | u64::from(phase) << 32,
@@ -59,6 +63,7 @@ fn pack(state: State, home: u8) -> u64 {
 fn state(word: u64) -> State {
     match word & 0xff {
         READY => State::Ready,
+        GAVE_WAY => State::GaveWay,
         RUNNING => State::Running,
         BARRIER => State::Barrier {
             slot: (word >> 8) as u8,
@@ -93,47 +98,49 @@ impl Board {
         self.slots.len().saturating_sub(1)
     }
 
-    /// Looks for a wave for thread `me`, behind wave `last`. Waves that it ran before go first if `faithful`.
+    /// Looks for a wave for thread `me`, behind wave `last`. Waves that it ran before go first, except those that gave way if
+    /// not `faithful`. While `patient` it leaves waves that are ready to the threads that ran them before.
     /// `reached` says whether a barrier has come to a phase.
     pub fn claim(
         &self,
         me: u8,
         last: usize,
-        faithful: bool,
+        (faithful, patient): (bool, bool),
         reached: impl Fn(u8, u32) -> bool,
     ) -> Claim {
         let version = self.version.load(Ordering::Acquire);
         let count = self.slots.len();
         let mut running = false;
-        let mut stranger = None;
+        // The first of each kind: another thread's that is ready, and of those that gave way one of this thread and any.
+        let (mut ready_stranger, mut mine, mut any) = (None, None, None);
         for step in 1..=count {
             let index = (last + step) % count;
             let word = self.slots[index].load(Ordering::Acquire);
-            let ready = match state(word) {
-                State::Ready => true,
-                State::Barrier { slot, phase } => reached(slot, phase),
-                State::Running => {
+            let found = Some((index, word));
+            match state(word) {
+                State::Barrier { slot, phase } if !reached(slot, phase) => {}
+                State::Ready | State::Barrier { .. } if home(word) == me => {
+                    if self.take(index, word, me) {
+                        return Claim::Wave(index);
+                    }
                     running = true;
-                    false
                 }
-                State::Held => false,
-            };
-            if !ready {
-                continue;
-            }
-            if faithful && home(word) != me {
-                stranger = stranger.or(Some((index, word)));
-            } else if self.take(index, word, me) {
-                return Claim::Wave(index);
-            } else {
-                running = true;
+                State::Ready | State::Barrier { .. } => ready_stranger = ready_stranger.or(found),
+                State::GaveWay if home(word) == me => {
+                    (mine, any) = (mine.or(found), any.or(found));
+                }
+                State::GaveWay => any = any.or(found),
+                State::Running => running = true,
+                State::Held => {}
             }
         }
-        if let Some((index, word)) = stranger {
-            if self.take(index, word, me) {
+        let gave_way = if faithful { mine.or(any) } else { any };
+        if let Some((index, word)) = ready_stranger.or(gave_way) {
+            let theirs = ready_stranger.is_some() && home(word) != NOBODY;
+            if !(theirs && patient) && self.take(index, word, me) {
                 return Claim::Wave(index);
             }
-            running = true;
+            return Claim::Busy;
         }
         // A wave that was put back meanwhile may have released others that were looked at before it.
         if running || self.version.load(Ordering::Acquire) != version {

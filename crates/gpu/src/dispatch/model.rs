@@ -58,8 +58,9 @@ impl Model {
             looked += 1;
             match self
                 .board
-                .claim(me, last, true, |_, phase| self.reached(phase))
-            {
+                .claim(me, last, (true, looked % 2 == 1), |_, phase| {
+                    self.reached(phase)
+                }) {
                 Claim::Wave(index) => {
                     last = index;
                     self.turn(index, me);

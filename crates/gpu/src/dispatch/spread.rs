@@ -138,7 +138,7 @@ impl Experience {
                 break;
             }
             let start = Instant::now();
-            match open.step(hands) {
+            match open.step(hands, looks) {
                 Claim::Wave(_) => {
                     looks = 0;
                     turns += 1;

@@ -21,6 +21,8 @@ use super::worker::QUANTUM;
 pub const PATIENCE: Duration = Duration::from_micros(100);
 /// Looks for a wave in quick succession, then with the processor offered to others.
 const EAGER_LOOKS: u32 = 256;
+/// Looks after which a thread takes waves that another one ran before and has not come to.
+const PATIENT_LOOKS: u32 = 32;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -51,7 +53,11 @@ const OWNER: u8 = 0;
 impl Team {
     /// A team for a workgroup that no thread runs.
     pub fn new(resident: &mut Resident) -> Team {
-        let states = resident.waves.iter().map(state);
+        // Whoever comes first takes any that can run.
+        let states = resident.waves.iter().map(|wave| match state(wave) {
+            State::GaveWay => State::Ready,
+            other => other,
+        });
         Team {
             board: Board::new(states),
             group: &resident.group,
@@ -64,13 +70,12 @@ impl Team {
     }
 
     /// Looks for a wave behind `seat`'s last one and gives it a turn.
-    fn step(&self, hands: &mut Hands<'_, '_>, seat: &mut Seat) -> Claim {
+    fn step(&self, hands: &mut Hands<'_, '_>, seat: &mut Seat, looks: u32) -> Claim {
         // SAFETY: the group outlives the team.
         let group = unsafe { &*self.group };
         let reached = |slot: u8, phase| barrier::reached(group, usize::from(slot), phase);
-        let claim = self
-            .board
-            .claim(seat.number, seat.last, seat.faithful, reached);
+        let manner = (seat.faithful, looks < PATIENT_LOOKS);
+        let claim = self.board.claim(seat.number, seat.last, manner, reached);
         let Claim::Wave(index) = claim else {
             return claim;
         };
@@ -79,22 +84,22 @@ impl Team {
         let slice = hands.slice(group, wave, QUANTUM);
         hands.lent += u64::from(seat.number != OWNER);
         seat.last = index;
-        let next = match slice {
+        let next = match &slice {
             Ok(Slice::Turn { .. }) => {
                 self.fruitless.fetch_add(1, Ordering::Relaxed);
-                State::Ready
+                State::GaveWay
             }
             Ok(Slice::Ended | Slice::Waits) => {
                 self.fruitless.store(0, Ordering::Relaxed);
                 state(wave)
             }
-            Err(fault) => {
-                lock(&self.faults).push((index, fault));
-                State::Held
-            }
+            Err(_) => State::Held,
         };
-        // A wave that could go on lets others have their turns: the next in line, whoever ran it before.
-        seat.faithful = next != State::Ready;
+        // A wave that spins may wait for any other one: the next in line, whoever ran it before.
+        seat.faithful = !matches!(slice, Ok(Slice::Turn { .. }));
+        if let Err(fault) = slice {
+            lock(&self.faults).push((index, fault));
+        }
         self.board.put(index, seat.number, next);
         claim
     }
@@ -117,7 +122,8 @@ impl Team {
 /// What a wave that nobody runs waits for.
 fn state(wave: &Wave) -> State {
     match wave.waiting {
-        Waiting::No | Waiting::Turn => State::Ready,
+        // Behind a barrier a wave lets the others catch up before it asks memory for anything.
+        Waiting::No | Waiting::Turn => State::GaveWay,
         Waiting::Barrier(slot) => State::Barrier {
             slot,
             phase: wave.barrier_phase[usize::from(slot) % wave.barrier_phase.len()],
@@ -261,7 +267,7 @@ impl Teams {
                     faithful: true,
                 };
                 while !team.board.is_closed() {
-                    match team.step(hands, &mut seat) {
+                    match team.step(hands, &mut seat, looks) {
                         Claim::Wave(_) => {
                             since = Instant::now();
                             looks = 0;
@@ -281,8 +287,8 @@ impl Teams {
 
 impl Open<'_> {
     /// The owner's part of a step.
-    pub fn step(&mut self, hands: &mut Hands<'_, '_>) -> Claim {
-        self.team.step(hands, &mut self.seat)
+    pub fn step(&mut self, hands: &mut Hands<'_, '_>, looks: u32) -> Claim {
+        self.team.step(hands, &mut self.seat, looks)
     }
 
     /// Whether a thread has left it broken.
