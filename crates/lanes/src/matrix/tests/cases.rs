@@ -216,6 +216,22 @@ fn fast_products_are_fma_chains() {
 }
 
 #[test]
+fn subnormal_factors_count_as_the_smallest_normal_ones() {
+    // 2^-24 has the exponent -14: with 64 the largest sum of exponents is -8 and the grid 2^-32, so that products with
+    // 2^-12 vanish though f32 would hold all sums exactly.
+    let op = op("v_mfma_f32_32x32x8_f16", Family::Cdna3);
+    let a = [[0x0001_0001; 64]; 2];
+    let b = [[0x0c00_5400; 64]; 2];
+    let (a, b) = (rows(&a), rows(&b));
+    let d = run(
+        &op,
+        &Operands::dense(&a, &b, COperand::Constant(0)),
+        &[[0; 64]; 16],
+    );
+    assert_eq!(f32_at(&d, 3, 7), 4.0 * 2f32.powi(-18));
+}
+
+#[test]
 fn rdna3_writes_one_half_of_a_register() {
     let mut op = op("v_wmma_f16_16x16x16_f16", Family::Rdna3);
     let ones = [[TWO_ONES; 64]; 8];

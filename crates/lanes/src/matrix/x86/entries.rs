@@ -85,6 +85,18 @@ macro_rules! entries {
             }
 
             #[target_feature(enable = $features)]
+            pub unsafe fn is_moderate(rows: &[*const u32], lanes: usize) -> bool {
+                // SAFETY: the caller keeps the contract of the kernel.
+                unsafe { check::is_moderate::<V>(rows, lanes) }
+            }
+
+            #[target_feature(enable = $features)]
+            pub unsafe fn within(rows: &[[f32; STRIDE]], lanes: usize, range: &Range) -> bool {
+                // SAFETY: the caller keeps the contract of the kernel.
+                unsafe { check::within::<V>(rows, lanes, range) }
+            }
+
+            #[target_feature(enable = $features)]
             pub unsafe fn registers(rows: &[*const u32], lanes: usize) -> Range {
                 // SAFETY: the caller keeps the contract of the kernel.
                 unsafe { check::registers::<V>(rows, lanes) }
@@ -229,7 +241,7 @@ macro_rules! entries {
 
             #[target_feature(enable = $features)]
             pub unsafe fn scaled(
-                scratch: &Scratch,
+                scratch: &mut Scratch,
                 k: usize,
                 plan: &Plan,
                 tile: &Tile,

@@ -13,6 +13,7 @@ mod vector;
 
 use std::cell::RefCell;
 
+use super::formats;
 use super::layout::{self, Registers};
 use super::op::{Element, Family, Kind, MatrixOp};
 use super::scalar::{Algorithm, algorithm};
@@ -352,10 +353,7 @@ impl Recipe {
                 Algorithm::Tree { group, flush } => {
                     let care = if op.a == Element::F16 {
                         Care::Exact
-                    } else if flush && {
-                        let (a, b) = ranges(scratch);
-                        Range::nothing_to_flush(a, b)
-                    } {
+                    } else if flush && is_unflushed(backend, (a, b), wave, || ranges(scratch)) {
                         Care::Checked
                     } else {
                         Care::Full
@@ -363,7 +361,6 @@ impl Recipe {
                     on!(backend, tree(scratch, k, plan, tile, (group, flush, care)));
                 }
                 Algorithm::Fused { group, parity } => {
-                    let (a, b) = ranges(scratch);
                     let all = if plan.rows == Rows::Quad {
                         0xf
                     } else {
@@ -371,7 +368,17 @@ impl Recipe {
                     };
                     let mut left = [all; 8];
                     left[plan.jobs().len()..].fill(0);
-                    if let Some(exact) = Exact::new(a, b, k) {
+                    let lanes = (self.a.lanes, self.b.lanes);
+                    let mins = (formats::min_exponent(op.a), formats::min_exponent(op.b));
+                    // Kernels multiply much alike data: what was found last is soon confirmed.
+                    let known = scratch.exact.filter(|(a, b)| {
+                        Exact::new(*a, *b, k, mins).is_some()
+                            && on!(backend, within(&scratch.a[..k], lanes.0, a))
+                            && on!(backend, within(&scratch.b[..op.k], lanes.1, b))
+                    });
+                    let (a, b) = known.unwrap_or_else(|| ranges(scratch));
+                    if let Some(exact) = Exact::new(a, b, k, mins) {
+                        scratch.exact = Some((a, b));
                         if sparse {
                             on!(
                                 backend,
@@ -384,7 +391,12 @@ impl Recipe {
                             return true;
                         }
                     }
-                    let shape = Fused::new(op, a, b, (self.a.lanes, self.b.lanes, op.k));
+                    let (a, b) = match known {
+                        // These only bound what A and B span.
+                        Some(_) => ranges(scratch),
+                        None => (a, b),
+                    };
+                    let shape = Fused::new(op, a, b, (lanes.0, lanes.1, op.k));
                     let groups = (group.min(k), parity);
                     if sparse {
                         on!(
@@ -419,6 +431,25 @@ impl Recipe {
             }
         }
         true
+    }
+}
+
+/// Whether trees of these bf16 meet no number that CDNA2 flushes, as [`Range::nothing_to_flush`] says; those of
+/// moderate size do not.
+///
+/// # Safety
+/// The host must support the back end, the registers have `lanes` lanes.
+unsafe fn is_unflushed(
+    backend: Backend,
+    (a, b): (&[*const u32], &[*const u32]),
+    lanes: usize,
+    ranges: impl FnOnce() -> (Range, Range),
+) -> bool {
+    // SAFETY: by the contract of this function.
+    let moderate = |rows| unsafe { on!(backend, is_moderate(rows, lanes)) };
+    moderate(a) && moderate(b) || {
+        let (a, b) = ranges();
+        Range::nothing_to_flush(a, b)
     }
 }
 

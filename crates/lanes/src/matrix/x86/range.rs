@@ -44,6 +44,20 @@ impl Range {
         NORMAL.contains(&self.unit) && NORMAL.contains(&self.top)
     }
 
+    /// For the test whether the range spans a number x that is not negative: 2^(u + 23), u being the exponent of its unit,
+    /// and the bits that x plus that has beside its own if x is too large. `None` if numbers of f32 are too short.
+    pub fn test(self) -> Option<(f32, i32)> {
+        if !self.is_normal() {
+            return None;
+        }
+        let unit = exponent(self.unit);
+        let bits = exponent(self.top) + 1 - unit;
+        ((-100..=100).contains(&unit) && (0..=23).contains(&bits)).then(|| {
+            let magic = f32::from_bits(((unit + 23 + 127) as u32) << 23);
+            (magic, !((1 << bits) - 1))
+        })
+    }
+
     /// All finite.
     fn is_finite(self) -> bool {
         self.top < NORMAL.end
@@ -142,8 +156,8 @@ pub(super) const TREE_LEAST: f32 = f32::from_bits((127 - 102) << 23);
 /// so are accumulators that pass the check of the kernels.
 ///
 /// Then fused sums lose nothing either: their grids, 2^(E - 24), 2^(E2 - 24) and 2^(E2 - 31), are
-/// finer than that power of two, since 2^E and 2^E2 are not above the largest sum. A plain FMA
-/// chain gives the same bits.
+/// finer than that power of two, since 2^E and 2^E2 are not above the bound of all sums. A plain
+/// FMA chain gives the same bits.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Exact {
     /// 1.5 x 2^(u + 23), u being the unit's exponent: adding it to a multiple of the unit
@@ -152,16 +166,19 @@ pub(super) struct Exact {
 }
 
 impl Exact {
-    /// `None` if sums of `k` products may be inexact.
-    pub fn new(a: Range, b: Range, k: usize) -> Option<Exact> {
+    /// `None` if sums of `k` products may be inexact. `mins` are the smallest normal exponents of the formats, which
+    /// count for smaller numbers, too.
+    pub fn new(a: Range, b: Range, k: usize, mins: (i32, i32)) -> Option<Exact> {
         if !(a.is_normal() && b.is_normal()) {
             return None;
         }
+        let (top_a, top_b) = (exponent(a.top).max(mins.0), exponent(b.top).max(mins.1));
         // A zero has the exponent -126: together with a large factor it could set the grid.
-        if exponent(a.top).max(exponent(b.top)) > 50 {
+        if top_a.max(top_b) > 50 {
             return None;
         }
-        let (unit, top) = Range::products(a, b, k);
+        let unit = exponent(a.unit) + exponent(b.unit);
+        let top = top_a + top_b + 2 + log2(k);
         (unit > -100 && unit < 76 && top <= unit + 23).then(|| Exact {
             magic: f32::from_bits(((unit + 23 + 127) as u32) << 23 | 1 << 22),
         })

@@ -1,5 +1,7 @@
 //! Working storage of one instruction.
 
+use super::range::Range;
+
 /// Longest K of an instruction.
 pub(super) const MAX_K: usize = 128;
 /// Words of a panel's row.
@@ -22,6 +24,10 @@ pub(super) struct Scratch {
     /// Sparse instructions: for each stored k and row of A the row of B's panel that it
     /// multiplies, as a number of words.
     pub select: [[u32; STRIDE]; MAX_K / 2],
+    /// A and B of one block of K as f64, for scaled sums.
+    pub wide: [[[f64; STRIDE]; 32]; 2],
+    /// What A and B spanned when their sums were exact the last time: what is tried first.
+    pub exact: Option<(Range, Range)>,
 }
 
 impl Scratch {
@@ -32,6 +38,8 @@ impl Scratch {
             ea: [[0; STRIDE]; MAX_K],
             eb: [[0; STRIDE]; MAX_K],
             select: [[0; STRIDE]; MAX_K / 2],
+            wide: [[[0.0; STRIDE]; 32]; 2],
+            exact: None,
         })
     }
 }

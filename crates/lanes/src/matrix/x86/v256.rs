@@ -437,6 +437,29 @@ impl Vector for V256 {
     }
 
     #[inline(always)]
+    fn both(a: Self::M, b: Self::M) -> Self::M {
+        unsafe { _mm256_and_si256(a, b) }
+    }
+
+    #[inline(always)]
+    fn max_u(a: Self::I, b: Self::I) -> Self::I {
+        unsafe { _mm256_max_epu32(a, b) }
+    }
+
+    #[inline(always)]
+    fn jam(x: Self::I, dropped: Self::I, mask: i32) -> Self::I {
+        unsafe {
+            let dropped = _mm256_and_si256(dropped, _mm256_set1_epi32(mask));
+            _mm256_or_si256(x, _mm256_min_epu32(dropped, _mm256_set1_epi32(1)))
+        }
+    }
+
+    #[inline(always)]
+    fn is_any(m: Self::M) -> bool {
+        unsafe { _mm256_testz_si256(m, m) == 0 }
+    }
+
+    #[inline(always)]
     fn is_all(m: Self::M) -> bool {
         unsafe { _mm256_movemask_epi8(m) == -1 }
     }

@@ -421,6 +421,29 @@ impl Vector for V512 {
     }
 
     #[inline(always)]
+    fn both(a: Self::M, b: Self::M) -> Self::M {
+        a & b
+    }
+
+    #[inline(always)]
+    fn max_u(a: Self::I, b: Self::I) -> Self::I {
+        unsafe { _mm512_max_epu32(a, b) }
+    }
+
+    #[inline(always)]
+    fn jam(x: Self::I, dropped: Self::I, mask: i32) -> Self::I {
+        unsafe {
+            let any = _mm512_test_epi32_mask(dropped, _mm512_set1_epi32(mask));
+            _mm512_mask_or_epi32(x, any, x, _mm512_set1_epi32(1))
+        }
+    }
+
+    #[inline(always)]
+    fn is_any(m: Self::M) -> bool {
+        m != 0
+    }
+
+    #[inline(always)]
     fn is_all(m: Self::M) -> bool {
         m == 0xffff
     }

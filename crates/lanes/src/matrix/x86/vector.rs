@@ -48,6 +48,11 @@ pub(super) trait Vector: Copy {
 
     fn min_u(a: Self::I, b: Self::I) -> Self::I;
 
+    fn max_u(a: Self::I, b: Self::I) -> Self::I;
+
+    /// `x` with its lowest bit set where `dropped` has any bit of `mask`.
+    fn jam(x: Self::I, dropped: Self::I, mask: i32) -> Self::I;
+
     fn shl<const N: i32>(a: Self::I) -> Self::I;
 
     fn shr<const N: i32>(a: Self::I) -> Self::I;
@@ -89,6 +94,12 @@ pub(super) trait Vector: Copy {
 
     /// `m` where neither `a` nor `b` is NaN.
     fn ordered(m: Self::M, a: Self::F, b: Self::F) -> Self::M;
+
+    /// Where both conditions hold.
+    fn both(a: Self::M, b: Self::M) -> Self::M;
+
+    /// Whether a condition holds in any lane.
+    fn is_any(m: Self::M) -> bool;
 
     /// Whether a condition holds in all lanes.
     fn is_all(m: Self::M) -> bool;

@@ -149,14 +149,10 @@ unsafe fn strip<V: Vector, L: Layout, const START: u8, const SPARSE: bool>(
             });
         }
         if START == start::EXACT {
-            if !is_exact::<V, L>(&sums, magic) {
-                return false;
+            match exactly::<V, L>(&sums, magic) {
+                Some(cleared) => sums = cleared,
+                None => return false,
             }
-            unroll!(rows, row => {
-                columns!(columns, column => {
-                    sums[row][column] = V::add(sums[row][column], V::zero());
-                });
-            });
         }
         for k in 0..length {
             let a = a.add(k * STRIDE);
@@ -206,20 +202,23 @@ unsafe fn strip<V: Vector, L: Layout, const START: u8, const SPARSE: bool>(
     true
 }
 
-/// Whether accumulators are multiples of the unit of [`Exact`] and not too large.
+/// Accumulators, -0 as +0, if they are multiples of the unit of [`Exact`] and not too large.
 #[inline(always)]
-fn is_exact<V: Vector, L: Layout>(sums: &Sums<V>, magic: f32) -> bool {
+fn exactly<V: Vector, L: Layout>(sums: &Sums<V>, magic: f32) -> Option<Sums<V>> {
     let (rows, columns) = const { (Strip::<V, L>::ROWS, Strip::<V, L>::COLUMNS) };
     let magic = V::splat(magic);
     let mut upper = [V::splat_i(0); 2];
     let mut changed = [V::splat_i(0); 2];
+    let mut cleared: Sums<V> = [[V::zero(); 2]; 16];
     unroll!(rows, row => {
         columns!(columns, column => {
             let x = sums[row][column];
             let sum = V::add(x, magic);
+            let same = V::sub(sum, magic);
             let i = row % 2;
             upper[i] = V::or_xor(upper[i], V::bits(sum), V::bits(magic));
-            changed[i] = V::or_xor(changed[i], V::bits(V::sub(sum, magic)), V::bits(x));
+            changed[i] = V::or_xor(changed[i], V::bits(same), V::bits(x));
+            cleared[row][column] = same;
         });
     });
     // The sign of a zero may change.
@@ -228,5 +227,5 @@ fn is_exact<V: Vector, L: Layout>(sums: &Sums<V>, magic: f32) -> bool {
         V::or(upper[0], upper[1]),
         V::splat_i(0xff80_0000_u32 as i32),
     );
-    V::is_all(V::equal(V::or(changed, upper), V::splat_i(0)))
+    V::is_all(V::equal(V::or(changed, upper), V::splat_i(0))).then_some(cleared)
 }

@@ -67,6 +67,31 @@ pub unsafe fn encoded<V: Vector>(element: Element, rows: &[*const u32], lanes: u
     range
 }
 
+/// Whether all bf16 in some registers are zero or of a moderate size: from 2^-50 to below 2^51.
+///
+/// # Safety
+/// The host must support the instructions of `V`; the registers must have `lanes` lanes.
+#[inline(always)]
+pub unsafe fn is_moderate<V: Vector>(rows: &[*const u32], lanes: usize) -> bool {
+    let ones = V::splat_i(-1);
+    // The bits of 2^-50 less one, and the largest below those of 2^51.
+    let (least, most) = (V::splat_i(0x267f_267f), V::splat_i(0x58ff_58ff));
+    let (mut low, mut top) = (ones, V::splat_i(0));
+    for row in rows {
+        for lane in (0..lanes / V::LANES).map(|i| i * V::LANES) {
+            // SAFETY: registers have `lanes` lanes.
+            let x = V::bits(unsafe { V::load(row.add(lane).cast()) });
+            let x = V::and(x, V::splat_i(0x7fff_7fff));
+            top = V::max_u16(top, x);
+            // Zero wraps to the largest number.
+            low = V::min_u16(low, V::add_i16(x, ones));
+        }
+    }
+    let small = V::xor(V::max_u16(low, least), low);
+    let large = V::xor(V::max_u16(top, most), most);
+    V::is_all(V::equal(V::or(small, large), V::splat_i(0)))
+}
+
 /// The smallest 16-bit item, or byte.
 #[inline(always)]
 fn least<V: Vector>(x: V::I, byte: bool) -> u32 {
@@ -93,6 +118,32 @@ pub unsafe fn floats<V: Vector>(rows: &[[f32; STRIDE]], lanes: usize) -> Range {
         }
     }
     found.range::<V>()
+}
+
+/// Whether a range spans all of the first `lanes` floats of every row, but for its smallest one and zeros: they are
+/// multiples of its unit and below the power of two behind its largest.
+///
+/// # Safety
+/// The host must support the instructions of `V`.
+#[inline(always)]
+pub unsafe fn within<V: Vector>(rows: &[[f32; STRIDE]], lanes: usize, range: &Range) -> bool {
+    let Some((magic, beyond)) = range.test() else {
+        return false;
+    };
+    let magic = V::splat(magic);
+    let (mut upper, mut changed) = (V::splat_i(0), V::splat_i(0));
+    for row in rows {
+        for lane in (0..lanes.min(STRIDE) / V::LANES).map(|i| i * V::LANES) {
+            // SAFETY: `lane + LANES` is at most STRIDE.
+            let x = V::bits(unsafe { V::load(row.as_ptr().add(lane)) });
+            let x = V::float(V::and(x, V::splat_i(i32::MAX)));
+            let sum = V::add(x, magic);
+            upper = V::or_xor(upper, V::bits(sum), V::bits(magic));
+            changed = V::or_xor(changed, V::bits(V::sub(sum, magic)), V::bits(x));
+        }
+    }
+    let beyond = V::and(upper, V::splat_i(beyond));
+    V::is_all(V::equal(V::or(changed, beyond), V::splat_i(0)))
 }
 
 /// What the f32 of some registers span.

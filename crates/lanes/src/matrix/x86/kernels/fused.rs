@@ -77,16 +77,9 @@ pub unsafe fn fused<V: Vector, const SPARSE: bool>(
     }
 }
 
-/// What a group of a job comes to before the accumulators are added.
+/// Biased exponents of a group of a job as bytes: E of even k or all, and of odd k.
 #[repr(align(64))]
-struct Group {
-    /// Sums of the products in units of 2^(E - 24).
-    sums: [[i32; 16]; 16],
-    /// E as the bits of 2^E.
-    tops: [[i32; 16]; 16],
-    /// Biased exponents as bytes, of even k or all, and of odd k.
-    bytes: [[[u8; 16]; 16]; 2],
-}
+struct Tops([[[u8; 16]; 16]; 2]);
 
 /// # Safety
 /// As for `fused`.
@@ -102,11 +95,7 @@ unsafe fn jobs<V: Vector, L: Layout, const GROUP: usize, const PARITY: bool, con
     let most = if SPARSE { MAX_K / 2 } else { MAX_K };
     assert!(length <= most && length.is_multiple_of(GROUP));
     let limits = (shape.floor, (shape.bases.0 + shape.bases.1 + 127) as u8);
-    let mut group = Group {
-        sums: [[0; 16]; 16],
-        tops: [[0; 16]; 16],
-        bytes: [[[0; 16]; 16]; 2],
-    };
+    let mut tops = Tops([[[0; 16]; 16]; 2]);
     let again = tile.again();
     {
         let Scratch { a, b, ea, eb, .. } = &mut *scratch;
@@ -123,7 +112,7 @@ unsafe fn jobs<V: Vector, L: Layout, const GROUP: usize, const PARITY: bool, con
             continue;
         }
         for first in (0..length / GROUP).map(|i| i * GROUP) {
-            let [even, odd] = &mut group.bytes;
+            let [even, odd] = &mut tops.0;
             let ea = &scratch.ea[first..first + GROUP];
             let eb = &scratch.eb[first..first + GROUP];
             if SPARSE {
@@ -160,7 +149,7 @@ unsafe fn jobs<V: Vector, L: Layout, const GROUP: usize, const PARITY: bool, con
                 );
                 if !shape.all {
                     let what = (job, left);
-                    sums::<V, L, GROUP, PARITY, SPARSE>(scratch, what, first, tile, &mut group);
+                    sums::<V, L, GROUP, PARITY, SPARSE>(scratch, what, first, tile, &tops);
                 }
                 if let Some(apart) = apart {
                     apart.store::<L>(job, tile);
@@ -180,12 +169,12 @@ unsafe fn sums<V: Vector, L: Layout, const GROUP: usize, const PARITY: bool, con
     (job, left): (&Job, u16),
     first: usize,
     tile: &Tile,
-    group: &mut Group,
+    tops: &Tops,
 ) {
     for lane in (0..16 / V::LANES).map(|i| i * V::LANES) {
         let (a, b) = sources::<V, L>(scratch, job, lane);
-        // SAFETY: rows `first` to `first + GROUP` are rows of the panels; rows of `bytes`, `sums`
-        // and `tops` have 16 elements; the plan fits the tile.
+        // SAFETY: rows `first` to `first + GROUP` are rows of the panels; rows of `tops`
+        // have 16 elements; the plan fits the tile.
         unsafe {
             let a = a.add(first * STRIDE);
             let select =
@@ -194,16 +183,13 @@ unsafe fn sums<V: Vector, L: Layout, const GROUP: usize, const PARITY: bool, con
             unroll!(GROUP, k => { if !SPARSE {
                     bs[k] = V::load(b.add((first + k) * STRIDE));
                 } });
-            // The largest distance of an accumulator's exponent from E, as exponent fields.
-            let mut distance = V::splat_i(i32::MIN);
-            let mut largest = V::splat_i(0);
             for row in rows_of::<L>(left) {
                 if SPARSE {
                     unroll!(GROUP, k => {
                         bs[k] = V::load(b.add(*select.add(k * STRIDE + L::source(row)) as usize));
                     });
                 }
-                let [even, odd] = &group.bytes;
+                let [even, odd] = &tops.0;
                 let top0 = V::shl::<23>(V::load_bytes(even[row].as_ptr().add(lane)));
                 let (top, sum) = if PARITY {
                     let top1 = V::shl::<23>(V::load_bytes(odd[row].as_ptr().add(lane)));
@@ -217,19 +203,16 @@ unsafe fn sums<V: Vector, L: Layout, const GROUP: usize, const PARITY: bool, con
                 } else {
                     (top0, products::<V, L, GROUP, 0, 1>(a, &bs, row, top0))
                 };
-                let old = V::bits(V::load(tile.c::<L>(job, row, lane)));
-                let power = V::and(old, V::splat_i(0x7f80_0000));
-                distance = V::max_i(distance, V::sub_i(power, top));
-                largest = V::max_i(largest, power);
-                V::store(group.sums[row].as_mut_ptr().add(lane).cast(), V::float(sum));
-                V::store(group.tops[row].as_mut_ptr().add(lane).cast(), V::float(top));
-            }
-            if !V::any_greater(distance, V::splat_i(5 << 23)) {
-                tails::<V, L, PARITY, NEAR>((job, left), tile, group, lane);
-            } else if !V::any_greater(largest, V::splat_i(0x7f00_0000)) {
-                tails::<V, L, PARITY, FAR>((job, left), tile, group, lane);
-            } else {
-                tails::<V, L, PARITY, SPECIAL>((job, left), tile, group, lane);
+                let old = V::load(tile.c::<L>(job, row, lane));
+                let mut result = tail::<V, PARITY>(sum, top, old);
+                let infinity = V::splat_i(0x7f80_0000);
+                let special = V::equal(V::and(V::bits(old), infinity), infinity);
+                if V::is_any(special) {
+                    // An infinite or NaN accumulator stays.
+                    let old = V::bits(V::canonical(old));
+                    result = V::float(V::select(special, old, V::bits(result)));
+                }
+                V::store(tile.d::<L>(job, row, lane), result);
             }
         }
     }
@@ -239,40 +222,6 @@ unsafe fn sums<V: Vector, L: Layout, const GROUP: usize, const PARITY: bool, con
 #[inline(always)]
 pub fn rows_of<L: Layout>(left: u16) -> impl Iterator<Item = usize> {
     (0..L::COUNT).filter(move |row| left >> row & 1 == 1)
-}
-
-/// All accumulators are near the sums: see [`near_tail`].
-const NEAR: u8 = 0;
-/// Some are not.
-const FAR: u8 = 1;
-/// Some are infinite or NaN.
-const SPECIAL: u8 = 2;
-
-/// Adds the sums of a group to the accumulators, which are as `WHERE` says.
-///
-/// # Safety
-/// As for `fused`.
-#[inline(always)]
-unsafe fn tails<V: Vector, L: Layout, const PARITY: bool, const WHERE: u8>(
-    (job, left): (&Job, u16),
-    tile: &Tile,
-    group: &Group,
-    lane: usize,
-) {
-    for row in rows_of::<L>(left) {
-        // SAFETY: by the contract of this function; rows of the group have 16 elements.
-        unsafe {
-            let sum = V::bits(V::load(group.sums[row].as_ptr().add(lane).cast()));
-            let top = V::bits(V::load(group.tops[row].as_ptr().add(lane).cast()));
-            let old = V::load(tile.c::<L>(job, row, lane));
-            let result = if WHERE == NEAR {
-                near_tail::<V, PARITY>(sum, top, old)
-            } else {
-                tail::<V, PARITY, WHERE>(sum, top, scale_of::<V>(top), old)
-            };
-            V::store(tile.d::<L>(job, row, lane), result);
-        }
-    }
 }
 
 /// 2^(24 - E) of the bits of 2^E: the exponent field is 24 + 127 - E, that is 278 less the
@@ -313,16 +262,8 @@ unsafe fn products<
     sum
 }
 
-/// [`tail`] where g <= 5: nothing is lost, and no accumulator is infinite or NaN.
-#[inline(always)]
-fn near_tail<V: Vector, const PARITY: bool>(sum: V::I, top: V::I, s: V::F) -> V::F {
-    let accumulator = V::floor_product::<PARITY>(s, scale_of::<V>(top));
-    let unit = V::sub_i(top, V::splat_i(24 << 23));
-    V::mul(V::convert(V::add_i(sum, accumulator)), V::float(unit))
-}
-
-/// Adds the accumulator `s` to a group's sum `sum x 2^(E - 24)` and rounds once. `scale` is
-/// 2^(24 - E), `top` has the bits of 2^E.
+/// Adds the accumulator `s` to a group's sum `sum x 2^(E - 24)` and rounds once. `top` has the bits of 2^E. What
+/// comes of an infinite or NaN accumulator is of no use.
 ///
 /// With E2 = max(E, e(s)) and g = E2 - E the accumulator counts as floor(s x 2^(24 - E2))
 /// in units of 2^(E2 - 24), and the sum is floored to multiples of 2^(E2 - 31).
@@ -339,46 +280,28 @@ fn near_tail<V: Vector, const PARITY: bool>(sum: V::I, top: V::I, s: V::F) -> V:
 /// two more than the result. |s| is 2^E2 or more. Without PARITY the sum is below
 /// 2^(E + 5), so the total is at least 2^(E2 - 1), 2^28 units. With PARITY the sum is below
 /// 16 x 1.875^2 < 57 times 2^E, so the total is above 7 x 2^(E2 - 6), 2^25 units.
-///
-/// See [`near_tail`] for g <= 5 in all lanes.
 #[inline(always)]
-fn tail<V: Vector, const PARITY: bool, const WHERE: u8>(
-    sum: V::I,
-    top: V::I,
-    scale: V::F,
-    s: V::F,
-) -> V::F {
-    let infinity = V::splat_i(0x7f80_0000);
-    let power = V::and(V::bits(s), infinity);
-    let excess = V::sub_i(power, V::add_i(top, V::splat_i(5 << 23)));
-    // The loss as an exponent field.
-    let loss_field = V::max_i(excess, V::splat_i(0));
-    let scale = V::float(V::sub_i(V::bits(scale), loss_field));
-    let accumulator = V::floor_product::<PARITY>(s, scale);
-    let loss = V::shr::<23>(loss_field);
-    let (kept, dropped) = if PARITY {
+fn tail<V: Vector, const PARITY: bool>(sum: V::I, top: V::I, s: V::F) -> V::F {
+    // Exponent fields, which may go beyond those of numbers: of 2^(E + 5), and of the larger of that and s.
+    let near = V::add_i(top, V::splat_i(5 << 23));
+    let power = V::and(V::bits(s), V::splat_i(0x7f80_0000));
+    let larger = V::max_u(power, near);
+    let loss = V::shr::<23>(V::sub_i(larger, near));
+    // 2^(24 - E - loss), and the unit.
+    let scale = V::sub_i(V::splat_i(283 << 23), larger);
+    let unit = V::sub_i(larger, V::splat_i(29 << 23));
+    let accumulator = V::floor_product::<PARITY>(s, V::float(scale));
+    let jammed = if PARITY {
         let floor = V::sub_floor(loss, V::splat_i(2));
         let rest = V::sub_i(loss, floor);
         let floored = V::sar_each(sum, floor);
         let kept = V::sar_each(floored, rest);
-        (kept, V::sub_i(floored, V::shl_each(kept, rest)))
+        V::jam(kept, V::sub_i(floored, V::shl_each(kept, rest)), -1)
     } else {
         // The sum has two bits to spare: below 8 x 4 x 2^24.
         let floored = V::sar_each(V::shl::<2>(sum), loss);
-        (V::sar::<2>(floored), V::and(floored, V::splat_i(3)))
+        V::jam(V::sar::<2>(floored), floored, 3)
     };
-    let jammed = V::or(kept, V::min_u(dropped, V::splat_i(1)));
-    let unit = V::add_i(V::sub_i(top, V::splat_i(24 << 23)), loss_field);
     let total = V::convert(V::add_i(jammed, accumulator));
-    let result = V::mul(total, V::float(unit));
-    if WHERE != SPECIAL {
-        return result;
-    }
-    // An infinite or NaN accumulator stays.
-    let special = V::equal(power, infinity);
-    V::float(V::select(
-        special,
-        V::bits(V::canonical(s)),
-        V::bits(result),
-    ))
+    V::mul(total, V::float(unit))
 }

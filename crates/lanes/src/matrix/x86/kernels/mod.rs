@@ -79,16 +79,18 @@ impl<V: Vector, L: Layout> Strip<V, L> {
     #[inline(always)]
     unsafe fn store(mut sums: Sums<V>, job: &Job, tile: &Tile) {
         let (rows, columns) = const { (Self::ROWS, Self::COLUMNS) };
-        let mut good = [V::all(); 2];
+        let mut good = [V::all(); 4];
         unroll!(rows, row => {
             if columns == 2 {
-                good[row % 2] = V::ordered(good[row % 2], sums[row][0], sums[row][1]);
-            } else if usize::is_multiple_of(row, 2) {
-                good[row / 2 % 2] = V::ordered(good[row / 2 % 2], sums[row][0], sums[row + 1][0]);
+                good[row % 4] = V::ordered(good[row % 4], sums[row][0], sums[row][1]);
+            } else if row & 1 == 0 {
+                let i = row / 2 % 4;
+                good[i] = V::ordered(good[i], sums[row][0], sums[row + 1][0]);
             }
         });
         // The cold way apart: few sums have NaN.
-        if !(V::is_all(good[0]) && V::is_all(good[1])) {
+        let good = V::both(V::both(good[0], good[1]), V::both(good[2], good[3]));
+        if !V::is_all(good) {
             unroll!(rows, row => {
                 columns!(columns, column => {
                     sums[row][column] = V::canonical(sums[row][column]);

@@ -8,7 +8,7 @@ use super::super::plan::{Job, Layout, Plan, by_layout};
 use super::super::scratch::{MAX_K, STRIDE, Scratch};
 use super::super::tile::Tile;
 use super::super::vector::Vector;
-use super::{Strip, Sums, a_at, columns, sources, strips, unroll};
+use super::{Strip, Sums, a_at, columns, strips, unroll};
 
 /// Scale factors of a scaled instruction, by block of K: for each row of A's and each column of B's panel.
 #[derive(Clone, Copy, Debug)]
@@ -147,7 +147,7 @@ fn decode(format: ScaleFormat, byte: u8) -> f64 {
 /// The host must support the instructions of `V`; the plan must fit the tile.
 #[inline(always)]
 pub unsafe fn scaled<V: Vector>(
-    scratch: &Scratch,
+    scratch: &mut Scratch,
     length: usize,
     plan: &Plan,
     tile: &Tile,
@@ -248,7 +248,7 @@ unsafe fn single<V: Vector, L: Layout>(
 /// As for `scaled`.
 #[inline(always)]
 unsafe fn rows<V: Vector, L: Layout>(
-    scratch: &Scratch,
+    scratch: &mut Scratch,
     length: usize,
     plan: &Plan,
     tile: &Tile,
@@ -258,50 +258,64 @@ unsafe fn rows<V: Vector, L: Layout>(
     assert!(length <= MAX_K && length == scales.block * scales.blocks && scales.blocks <= BLOCKS);
     let (factors_a, factors_b) = (scales.doubles(0), scales.doubles(1));
     let again = tile.again();
-    // B of one block and strip as f64, if needed.
-    let mut wide = [[0f64; 16]; 32];
-    for job in plan.jobs() {
-        for (group, k) in (0..length / scales.block).map(|i| (i, i * scales.block)) {
-            let tile = if group == 0 { tile } else { &again };
+    for (group, first) in (0..scales.blocks).map(|i| (i, i * scales.block)) {
+        let tile = if group == 0 { tile } else { &again };
+        if !single {
+            let [wide_a, wide_b] = &mut scratch.wide;
+            let widest =
+                |column: fn(&Job) -> usize| plan.jobs().iter().map(column).max().unwrap_or(0);
+            let (rows, columns) = (
+                widest(|job| job.a + L::source(15)),
+                widest(|job| job.b + 15),
+            );
+            for i in 0..scales.block.min(wide_a.len()) {
+                widen::<V>(&scratch.a[first + i], &mut wide_a[i], rows);
+                widen::<V>(&scratch.b[first + i], &mut wide_b[i], columns);
+            }
+        }
+        let block = (first, scales.block);
+        for job in plan.jobs() {
             for lane in (0..16 / V::LANES).map(|i| i * V::LANES) {
-                let (a, b) = sources::<V, L>(scratch, job, lane);
-                // SAFETY: k is a row of the panels.
-                let (a, b) = unsafe { (a.add(k * STRIDE), b.add(k * STRIDE)) };
-                if !single {
-                    for (i, wide) in wide[..scales.block].iter_mut().enumerate() {
-                        // SAFETY: k + i is a row of the panels, `wide` has LANES doubles.
-                        unsafe {
-                            let (low, high) = V::widen(V::load(b.add(i * STRIDE)));
-                            V::store_d(wide.as_mut_ptr(), low);
-                            V::store_d(wide.as_mut_ptr().add(V::LANES / 2), high);
-                        }
-                    }
-                }
                 let columns = load_pair::<V>(&factors_b[group][job.b + lane..]);
-                for first in (0..4).map(|i| i * 4) {
-                    // SAFETY: `a` points to the rows of a job in `block` panel rows.
-                    let dots = unsafe {
-                        let a = a.add(L::source(first));
-                        if single {
-                            dots_single::<V>(a, b, scales.block)
+                for row in (0..16 / ROWS).map(|i| i * ROWS) {
+                    let job = &job.at::<L>(row, lane);
+                    // SAFETY: by the contract of this function; the panels have the rows of the block.
+                    unsafe {
+                        let dots = if single {
+                            dots_single::<V, L>(scratch, block, job)
                         } else {
-                            dots_double::<V>(a, &wide[..scales.block])
-                        }
-                    };
-                    for (row, (low, high)) in dots.into_iter().enumerate() {
-                        let row = first + row;
-                        let scale = V::splat_d(factors_a[group][job.a + L::source(row)]);
-                        // SAFETY: the plan fits the tile.
-                        unsafe {
-                            let old = V::widen(V::load(tile.c::<L>(job, row, lane)));
+                            dots_double::<V, L>(scratch, scales.block, job)
+                        };
+                        let factors = &factors_a[group][job.a..];
+                        unroll!(@ ROWS, row, {
+                            let (low, high) = dots[row];
+                            let scale = V::splat_d(factors[L::source(row)]);
+                            let old = V::widen(V::load(tile.c::<L>(job, row, 0)));
                             let low = V::mul_d(low, V::mul_d(scale, columns.0));
                             let high = V::mul_d(high, V::mul_d(scale, columns.1));
                             let sum = V::narrow(V::add_odd(old.0, low), V::add_odd(old.1, high));
-                            V::store(tile.d::<L>(job, row, lane), V::canonical(sum));
-                        }
+                            V::store(tile.d::<L>(job, row, 0), V::canonical(sum));
+                        }, 0 1 2 3);
                     }
                 }
             }
+        }
+    }
+}
+
+/// Rows whose dot products are formed at a time.
+const ROWS: usize = 4;
+
+/// The floats of a panel's row, up to a column, as doubles.
+#[inline(always)]
+fn widen<V: Vector>(row: &[f32; STRIDE], out: &mut [f64; STRIDE], last: usize) {
+    for column in (0..=last.min(STRIDE - 1)).step_by(V::LANES) {
+        // SAFETY: LANES divides STRIDE, the length of both rows.
+        unsafe {
+            let (low, high) = V::widen(V::load(row[column..].as_ptr()));
+            let to = out[column..].as_mut_ptr();
+            V::store_d(to, low);
+            V::store_d(to.add(V::LANES / 2), high);
         }
     }
 }
@@ -319,49 +333,48 @@ fn load_pair<V: Vector>(from: &[f64]) -> (V::D, V::D) {
     }
 }
 
-/// Dot products of four rows in f32.
+/// Dot products of the first ROWS rows of a job over `count` panel rows from `first` on, in f32.
 ///
 /// # Safety
-/// `a` and `b` must point into `count` panel rows, with 4 and LANES columns.
+/// The panels must have the rows, and columns for the job.
 #[inline(always)]
-unsafe fn dots_single<V: Vector>(a: *const f32, b: *const f32, count: usize) -> [(V::D, V::D); 4] {
-    let mut sums = [V::zero(); 4];
-    for k in 0..count {
-        // SAFETY: by the contract of this function.
-        unsafe {
-            let b = V::load(b.add(k * STRIDE));
-            for (row, sum) in sums.iter_mut().enumerate() {
-                *sum = V::fma(V::splat(*a.add(k * STRIDE + row)), b, *sum);
-            }
+unsafe fn dots_single<V: Vector, L: Layout>(
+    scratch: &Scratch,
+    (first, count): (usize, usize),
+    job: &Job,
+) -> [(V::D, V::D); ROWS] {
+    let mut sums = [V::zero(); ROWS];
+    for k in first..first + count {
+        let (a, b) = (&scratch.a[k][job.a..], &scratch.b[k][job.b..][..V::LANES]);
+        // SAFETY: `b` has LANES floats.
+        let b = unsafe { V::load(b.as_ptr()) };
+        for (row, sum) in sums.iter_mut().enumerate() {
+            *sum = V::fma(V::splat(a[L::source(row)]), b, *sum);
         }
     }
-    [
-        V::widen(sums[0]),
-        V::widen(sums[1]),
-        V::widen(sums[2]),
-        V::widen(sums[3]),
-    ]
+    let [s0, s1, s2, s3] = sums;
+    [V::widen(s0), V::widen(s1), V::widen(s2), V::widen(s3)]
 }
 
-/// Dot products of four rows in f64.
+/// The same of the wide panels, from their first row on, in f64.
 ///
 /// # Safety
-/// `a` must point into as many panel rows as `b` has, with 4 columns.
+/// As for `dots_single`.
 #[inline(always)]
-unsafe fn dots_double<V: Vector>(a: *const f32, b: &[[f64; 16]]) -> [(V::D, V::D); 4] {
+unsafe fn dots_double<V: Vector, L: Layout>(
+    scratch: &Scratch,
+    count: usize,
+    job: &Job,
+) -> [(V::D, V::D); ROWS] {
     let zero = V::splat_d(0.0);
-    let mut sums = [(zero, zero); 4];
-    for (k, b) in b.iter().enumerate() {
-        // SAFETY: by the contract of this function; `b` has LANES doubles.
-        unsafe {
-            let (low, high) = (
-                V::load_d(b.as_ptr()),
-                V::load_d(b.as_ptr().add(V::LANES / 2)),
-            );
-            for (row, sum) in sums.iter_mut().enumerate() {
-                let a = V::splat_d(f64::from(*a.add(k * STRIDE + row)));
-                *sum = (V::fma_d(a, low, sum.0), V::fma_d(a, high, sum.1));
-            }
+    let mut sums = [(zero, zero); ROWS];
+    let [wide_a, wide_b] = &scratch.wide;
+    assert!(job.a + L::source(ROWS - 1) < STRIDE);
+    for (a, b) in wide_a.iter().zip(wide_b).take(count) {
+        let (low, high) = load_pair::<V>(&b[job.b..]);
+        for (row, sum) in sums.iter_mut().enumerate() {
+            let a = V::splat_d(a[job.a + L::source(row)]);
+            *sum = (V::fma_d(a, low, sum.0), V::fma_d(a, high, sum.1));
         }
     }
     sums
