@@ -108,23 +108,15 @@ mod avx512 {
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,fma,avx2")]
     pub fn run(rule: Rule, panels: &Panels, turns: usize, out: &mut [[f32; COLUMNS]; ROWS]) {
         let mut sums = [[_mm512_setzero_ps(); 2]; ROWS];
-        // The rule outside the loop, so that sums stay in registers.
-        macro_rules! turns {
-            ($one:expr) => {
-                for _ in 0..turns {
-                    $one
-                }
-            };
-        }
         match rule {
-            Rule::Chain => turns!(chain(panels, &mut sums)),
-            Rule::Double => turns!(double(panels, &mut sums)),
-            Rule::Tree => turns!(tree(panels, &mut sums)),
-            Rule::Fused(4) => turns!(fused::<4, false>(panels, &mut sums)),
-            Rule::Fused(_) => turns!(fused::<8, false>(panels, &mut sums)),
-            Rule::FusedByParity => turns!(fused::<16, true>(panels, &mut sums)),
-            Rule::Integer => turns!(integer(panels, &mut sums)),
-            Rule::Scaled => turns!(scaled(panels, &mut sums)),
+            Rule::Chain => chain(panels, turns, &mut sums),
+            Rule::Double => double(panels, turns, &mut sums),
+            Rule::Tree => tree(panels, turns, &mut sums),
+            Rule::Fused(4) => fused::<4, false>(panels, turns, &mut sums),
+            Rule::Fused(_) => fused::<8, false>(panels, turns, &mut sums),
+            Rule::FusedByParity => fused::<16, true>(panels, turns, &mut sums),
+            Rule::Integer => integer(panels, turns, &mut sums),
+            Rule::Scaled => scaled(panels, turns, &mut sums),
         }
         for (sums, out) in sums.into_iter().zip(out) {
             for (sum, out) in sums.into_iter().zip(out.chunks_exact_mut(16)) {
@@ -142,50 +134,68 @@ mod avx512 {
         }
     }
 
-    feature! {
-        fn chain(panels: &Panels, sums: &mut Sums) {
-            for (a, b) in panels.a.iter().zip(&panels.b) {
+    /// Adds products along K to sums in registers: a macro, because a function would have them in memory.
+    macro_rules! chain {
+        ($panels:expr, $sums:ident) => {
+            for (a, b) in $panels.a.iter().zip(&$panels.b) {
                 let b = columns(b);
-                for (sums, a) in sums.iter_mut().zip(a) {
+                for (a, [low, high]) in a.iter().zip(&mut $sums) {
                     let a = _mm512_set1_ps(*a);
-                    for (sum, b) in sums.iter_mut().zip(b) {
-                        *sum = _mm512_fmadd_ps(a, b, *sum);
-                    }
+                    *low = _mm512_fmadd_ps(a, b[0], *low);
+                    *high = _mm512_fmadd_ps(a, b[1], *high);
                 }
             }
+        };
+    }
+
+    feature! {
+        fn chain(panels: &Panels, turns: usize, out: &mut Sums) {
+            let mut sums = *out;
+            for _ in 0..turns {
+                chain!(panels, sums);
+            }
+            *out = sums;
         }
     }
 
     feature! {
-        fn double(panels: &Panels, sums: &mut Sums) {
-            for (a, b) in panels.a.iter().zip(&panels.b) {
-                let b = columns(b).map(|b| _mm512_castps_pd(b));
-                for (sums, a) in sums.iter_mut().zip(a) {
-                    let a = _mm512_castps_pd(_mm512_set1_ps(*a));
-                    for (sum, b) in sums.iter_mut().zip(b) {
-                        let d = _mm512_castps_pd(*sum);
-                        *sum = _mm512_castpd_ps(_mm512_fmadd_pd(a, b, d));
+        fn double(panels: &Panels, turns: usize, out: &mut Sums) {
+            let mut sums = *out;
+            for _ in 0..turns {
+                for (a, b) in panels.a.iter().zip(&panels.b) {
+                    let b = columns(b).map(|b| _mm512_castps_pd(b));
+                    for (sums, a) in sums.iter_mut().zip(a) {
+                        let a = _mm512_castps_pd(_mm512_set1_ps(*a));
+                        for (sum, b) in sums.iter_mut().zip(b) {
+                            let d = _mm512_castps_pd(*sum);
+                            *sum = _mm512_castpd_ps(_mm512_fmadd_pd(a, b, d));
+                        }
                     }
                 }
             }
+            *out = sums;
         }
     }
 
     feature! {
-        fn tree(panels: &Panels, sums: &mut Sums) {
-            for (a, b) in panels.a.chunks_exact(4).zip(panels.b.chunks_exact(4)) {
-                let b = [columns(&b[0]), columns(&b[1]), columns(&b[2]), columns(&b[3])];
-                for (row, sums) in sums.iter_mut().enumerate() {
-                    let a = [a[0][row], a[1][row], a[2][row], a[3][row]].map(|a| _mm512_set1_ps(a));
-                    for (column, sum) in sums.iter_mut().enumerate() {
-                        let low = _mm512_fmadd_ps(a[0], b[0][column], _mm512_setzero_ps());
-                        let low = _mm512_fmadd_ps(a[1], b[1][column], low);
-                        let high = _mm512_fmadd_ps(a[2], b[2][column], _mm512_setzero_ps());
-                        let high = _mm512_fmadd_ps(a[3], b[3][column], high);
-                        *sum = _mm512_add_ps(*sum, _mm512_add_ps(low, high));
+        fn tree(panels: &Panels, turns: usize, out: &mut Sums) {
+            let mut sums = *out;
+            for _ in 0..turns {
+                for (a, b) in panels.a.chunks_exact(4).zip(panels.b.chunks_exact(4)) {
+                    let b = [columns(&b[0]), columns(&b[1]), columns(&b[2]), columns(&b[3])];
+                    for (row, sums) in sums.iter_mut().enumerate() {
+                        let a = [a[0][row], a[1][row], a[2][row], a[3][row]].map(|a| _mm512_set1_ps(a));
+                        for (column, sum) in sums.iter_mut().enumerate() {
+                            let low = _mm512_fmadd_ps(a[0], b[0][column], _mm512_setzero_ps());
+                            let low = _mm512_fmadd_ps(a[1], b[1][column], low);
+                            let high = _mm512_fmadd_ps(a[2], b[2][column], _mm512_setzero_ps());
+                            let high = _mm512_fmadd_ps(a[3], b[3][column], high);
+                            *sum = _mm512_add_ps(*sum, _mm512_add_ps(low, high));
+                        }
                     }
                 }
             }
+            *out = sums;
         }
     }
 
@@ -235,66 +245,78 @@ mod avx512 {
 
     feature! {
         /// Without the care for accumulators that are far larger than the products.
-        fn fused<const GROUP: usize, const PARITY: bool>(panels: &Panels, sums: &mut Sums) {
-            for first in (0..K).step_by(GROUP) {
-                let all = first..first + GROUP;
-                for pair in 0..ROWS / 2 {
-                    let even = tops(panels, pair, all.clone(), if PARITY { 2 } else { 1 });
-                    let odd = if PARITY { tops(panels, pair, first + 1..first + GROUP, 2) } else { even };
-                    for i in 0..4 {
-                        let (row, column) = (2 * pair + i / 2, i % 2);
-                        let mut top = power(even[i]);
-                        let mut total = truncated(panels, row, column, all.clone(), if PARITY { 2 } else { 1 }, top);
-                        if PARITY {
-                            let other = power(odd[i]);
-                            let more = truncated(panels, row, column, first + 1..first + GROUP, 2, other);
-                            let most = _mm512_max_epi32(top, other);
-                            let gap = |top| _mm512_srli_epi32::<23>(_mm512_sub_epi32(most, top));
-                            total = _mm512_add_epi32(
-                                _mm512_srav_epi32(total, gap(top)),
-                                _mm512_srav_epi32(more, gap(other)),
-                            );
-                            top = most;
+        fn fused<const GROUP: usize, const PARITY: bool>(panels: &Panels, turns: usize, out: &mut Sums) {
+            let mut sums = *out;
+            for _ in 0..turns {
+                for first in (0..K).step_by(GROUP) {
+                    let all = first..first + GROUP;
+                    for pair in 0..ROWS / 2 {
+                        let even = tops(panels, pair, all.clone(), if PARITY { 2 } else { 1 });
+                        let odd = if PARITY { tops(panels, pair, first + 1..first + GROUP, 2) } else { even };
+                        for i in 0..4 {
+                            let (row, column) = (2 * pair + i / 2, i % 2);
+                            let mut top = power(even[i]);
+                            let mut total = truncated(panels, row, column, all.clone(), if PARITY { 2 } else { 1 }, top);
+                            if PARITY {
+                                let other = power(odd[i]);
+                                let more = truncated(panels, row, column, first + 1..first + GROUP, 2, other);
+                                let most = _mm512_max_epi32(top, other);
+                                let gap = |top| _mm512_srli_epi32::<23>(_mm512_sub_epi32(most, top));
+                                total = _mm512_add_epi32(
+                                    _mm512_srav_epi32(total, gap(top)),
+                                    _mm512_srav_epi32(more, gap(other)),
+                                );
+                                top = most;
+                            }
+                            const DOWN: i32 = _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC;
+                            let scale = _mm512_castsi512_ps(_mm512_sub_epi32(_mm512_set1_epi32(278 << 23), top));
+                            let old = _mm512_mul_round_ps::<DOWN>(sums[row][column], scale);
+                            let total = _mm512_add_epi32(total, _mm512_cvt_roundps_epi32::<DOWN>(old));
+                            let unit = _mm512_sub_epi32(top, _mm512_set1_epi32(24 << 23));
+                            sums[row][column] = _mm512_mul_ps(_mm512_cvtepi32_ps(total), _mm512_castsi512_ps(unit));
                         }
-                        const DOWN: i32 = _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC;
-                        let scale = _mm512_castsi512_ps(_mm512_sub_epi32(_mm512_set1_epi32(278 << 23), top));
-                        let old = _mm512_mul_round_ps::<DOWN>(sums[row][column], scale);
-                        let total = _mm512_add_epi32(total, _mm512_cvt_roundps_epi32::<DOWN>(old));
-                        let unit = _mm512_sub_epi32(top, _mm512_set1_epi32(24 << 23));
-                        sums[row][column] = _mm512_mul_ps(_mm512_cvtepi32_ps(total), _mm512_castsi512_ps(unit));
                     }
                 }
             }
+            *out = sums;
         }
     }
 
     feature! {
         /// Four products a word: a panel row is four of K.
-        fn integer(panels: &Panels, sums: &mut Sums) {
-            for (a, b) in panels.a.iter().zip(&panels.b).take(K / 4) {
-                let b = columns(b).map(|b| _mm512_castps_si512(b));
-                for (sums, a) in sums.iter_mut().zip(a) {
-                    let a = _mm512_set1_epi32(a.to_bits() as i32);
-                    for (sum, b) in sums.iter_mut().zip(b) {
-                        let d = _mm512_castps_si512(*sum);
-                        *sum = _mm512_castsi512_ps(_mm512_dpbusd_epi32(d, a, b));
+        fn integer(panels: &Panels, turns: usize, out: &mut Sums) {
+            let mut sums = *out;
+            for _ in 0..turns {
+                for (a, b) in panels.a.iter().zip(&panels.b).take(K / 4) {
+                    let b = columns(b).map(|b| _mm512_castps_si512(b));
+                    for (sums, a) in sums.iter_mut().zip(a) {
+                        let a = _mm512_set1_epi32(a.to_bits() as i32);
+                        for (sum, b) in sums.iter_mut().zip(b) {
+                            let d = _mm512_castps_si512(*sum);
+                            *sum = _mm512_castsi512_ps(_mm512_dpbusd_epi32(d, a, b));
+                        }
                     }
                 }
             }
+            *out = sums;
         }
     }
 
     feature! {
-        fn scaled(panels: &Panels, sums: &mut Sums) {
-            let mut dots = [[_mm512_setzero_ps(); 2]; ROWS];
-            chain(panels, &mut dots);
-            let factors = columns(&panels.b[0]);
-            for (row, (sums, dots)) in sums.iter_mut().zip(dots).enumerate() {
-                let a = _mm512_set1_ps(panels.a[0][row]);
-                for (column, (sum, dot)) in sums.iter_mut().zip(dots).enumerate() {
-                    *sum = _mm512_fmadd_ps(dot, _mm512_mul_ps(a, factors[column]), *sum);
+        fn scaled(panels: &Panels, turns: usize, out: &mut Sums) {
+            let mut sums = *out;
+            for _ in 0..turns {
+                let mut dots = [[_mm512_setzero_ps(); 2]; ROWS];
+                chain!(panels, dots);
+                let factors = columns(&panels.b[0]);
+                for (row, (sums, dots)) in sums.iter_mut().zip(dots).enumerate() {
+                    let a = _mm512_set1_ps(panels.a[0][row]);
+                    for (column, (sum, dot)) in sums.iter_mut().zip(dots).enumerate() {
+                        *sum = _mm512_fmadd_ps(dot, _mm512_mul_ps(a, factors[column]), *sum);
+                    }
                 }
             }
+            *out = sums;
         }
     }
 }

@@ -10,7 +10,6 @@ use rocjitsu_lanes::matrix::{
 
 use crate::lower::Lowering;
 use crate::record::{Class, Exactness, Flow, Operand, Record};
-use crate::registers::VectorRegisters;
 use crate::wave::Cx;
 
 /// Most registers that an operand takes: 32x32 results of 64 lanes, or K = 128 in bytes of 32 lanes.
@@ -139,10 +138,6 @@ fn run(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
         // A prefix that only loads scale factors is decoded together with its instruction.
         return Flow::Next;
     };
-    let shared = details.scale.map(|operand| match operand {
-        Operand::Vector(_) | Operand::None => 0,
-        operand => cx.get32(operand),
-    });
     // D first: a page that it allocates may be read through another operand.
     let mut room_d: Room<*mut u32, ROWS> = [const { MaybeUninit::uninit() }; ROWS];
     let d = cx
@@ -176,21 +171,25 @@ fn run(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
         Operand::Const(k) => COperand::Constant(k),
         _ => COperand::Constant(0),
     };
-    let [index, scale_a, scale_b] = &mut small;
-    let index = match details.index {
-        Operand::Vector(r) => registers.read_ptrs(u32::from(r), &mut index[..need.index]),
-        _ => &[],
-    };
-    let scales = need.scale;
-    let [sa, sb] = details.scale;
-    let operands = Pointers {
+    let mut operands = Pointers {
         a: registers.read_ptrs(first_a, &mut room_a[..need.a]),
         b: registers.read_ptrs(first_b, &mut room_b[..need.b]),
         c,
-        index,
-        scale_a: scale_operand(registers, sa, shared[0], &mut scale_a[..scales]),
-        scale_b: scale_operand(registers, sb, shared[1], &mut scale_b[..scales]),
+        index: &[],
+        scale_a: ScaleOperand::One,
+        scale_b: ScaleOperand::One,
     };
+    let [room_index, room_scale_a, room_scale_b] = &mut small;
+    if need.index != 0
+        && let Operand::Vector(r) = details.index
+    {
+        operands.index = registers.read_ptrs(u32::from(r), &mut room_index[..need.index]);
+    }
+    if need.scale != 0 {
+        let [a, b] = details.scale;
+        operands.scale_a = scale_operand(cx, a, &mut room_scale_a[..need.scale]);
+        operands.scale_b = scale_operand(cx, b, &mut room_scale_b[..need.scale]);
+    }
     // SAFETY: the arrays hold the most registers that any instruction takes (`lower` checks), and
     // registers have the lanes of the wave. C was copied if it overlaps D. The host supports the
     // back end of a worker.
@@ -198,20 +197,19 @@ fn run(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
     Flow::Next
 }
 
-/// The scale factors of an operand: rows of registers, or `shared`, the value that all lanes have.
+/// The scale factors of an operand: rows of registers, or a value that all lanes have.
 fn scale_operand<'r>(
-    registers: &VectorRegisters,
+    cx: &Cx<'_, '_>,
     operand: Operand,
-    shared: u32,
     room: &'r mut [MaybeUninit<*const u32>],
 ) -> ScaleOperand<'r, *const u32> {
     match operand {
         Operand::None => ScaleOperand::One,
-        Operand::Vector(r) => ScaleOperand::Rows(registers.read_ptrs(u32::from(r), room)),
+        Operand::Vector(r) => ScaleOperand::Rows(cx.wave.v.read_ptrs(u32::from(r), room)),
         // An inline float constant stands for its exponent.
         Operand::Const(k) if k > 64 && k <= u64::from(u32::MAX) => {
             ScaleOperand::Constant((k >> 23) as u8)
         }
-        _ => ScaleOperand::Constant(shared as u8),
+        shared => ScaleOperand::Constant(cx.get32(shared) as u8),
     }
 }

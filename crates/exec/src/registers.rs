@@ -223,21 +223,40 @@ impl VectorRegisters {
         unsafe { std::slice::from_raw_parts(room.as_ptr().cast(), room.len()) }
     }
 
-    /// Fills in addresses, a page at a time.
+    /// Fills in addresses.
     #[inline(always)]
     fn fill_ptrs<T>(
+        &self,
+        first: u32,
+        room: &mut [MaybeUninit<T>],
+        pointer: impl Fn(*mut u32) -> T,
+    ) {
+        // The distance from one register to the next is a constant either way.
+        if self.lanes == 64 {
+            self.fill_pages::<T, 64>(first, room, pointer);
+        } else {
+            self.fill_pages::<T, 32>(first, room, pointer);
+        }
+    }
+
+    /// The same for registers of LANES lanes, a page at a time.
+    #[inline(always)]
+    fn fill_pages<T, const LANES: usize>(
         &self,
         mut first: u32,
         mut room: &mut [MaybeUninit<T>],
         pointer: impl Fn(*mut u32) -> T,
     ) {
+        const WORDS: usize = 1 << (PAGE_SHIFT - 2);
         while !room.is_empty() {
-            let (page, within) = self.place(first);
-            let in_page = (1 << self.shift) - (first & ((1 << self.shift) - 1)) as usize;
-            let (now, later) = room.split_at_mut(in_page.min(room.len()));
-            let base = self.pages[page].as_ptr().cast::<u32>();
+            let (page, within) = (
+                first as usize * LANES / WORDS,
+                first as usize * LANES % WORDS,
+            );
+            let (now, later) = room.split_at_mut(((WORDS - within) / LANES).min(room.len()));
+            let base = self.pages[page % PAGES].as_ptr().cast::<u32>();
             for (i, out) in now.iter_mut().enumerate() {
-                out.write(pointer(base.wrapping_add(within + i * self.lanes as usize)));
+                out.write(pointer(base.wrapping_add(within + i * LANES)));
             }
             first += now.len() as u32;
             room = later;
