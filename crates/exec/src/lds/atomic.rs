@@ -1,9 +1,9 @@
-//! Atomics on LDS, which belongs to one worker at a time. Lanes act in ascending order; an address
-//! outside the allocation is not changed and reads as zero.
+//! Atomics on LDS, which belongs to one worker at a time. Lanes act in ascending order. Outside the allocation
+//! nothing is changed, and what is read is zero, or the wave stops ([`Outside`]).
 
 use std::marker::PhantomData;
 
-use super::access::{self, Addresses};
+use super::access::{self, Addresses, Outside};
 use crate::error::Cause;
 use crate::record::{Flow, Record};
 use crate::vmem::LANES;
@@ -35,12 +35,10 @@ fn misaligned(
     cx.fault(record, Cause::Illegal { what })
 }
 
-/// Replaces a value; returns the old one.
+/// Replaces a value; returns the old one, or `None` outside.
 #[inline(always)]
-pub fn update<T: Value>(lds: &mut [u8], address: u32, f: impl FnOnce(T) -> T) -> T {
-    let Some(at) = place::<T>(lds, address) else {
-        return T::default();
-    };
+pub fn update<T: Value>(lds: &mut [u8], address: u32, f: impl FnOnce(T) -> T) -> Option<T> {
+    let at = place::<T>(lds, address)?;
     let word = |j: usize| {
         at.get(4 * j..4 * j + 4)
             .map_or(0, |b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]))
@@ -49,7 +47,7 @@ pub fn update<T: Value>(lds: &mut [u8], address: u32, f: impl FnOnce(T) -> T) ->
     for (part, word) in at.chunks_exact_mut(4).zip(f(old).words()) {
         part.copy_from_slice(&word.to_le_bytes());
     }
-    old
+    Some(old)
 }
 
 /// Executes lanes of `mask`.
@@ -59,6 +57,7 @@ pub fn lanes<O: Rmw>(
     record: &Record,
     addresses: &Addresses,
     mask: u64,
+    outside: Outside,
 ) -> Flow {
     let first = record.src[2].vector().unwrap_or(0);
     let second = record.src[3]
@@ -73,7 +72,10 @@ pub fn lanes<O: Rmw>(
         let old = update::<O::T>(&mut cx.group.lds, at, |old| {
             O::apply(old, a, b, record.mem.flush)
         });
-        give_back(cx, record, lane, old);
+        if old.is_none() && outside == Outside::Stop {
+            return access::fault(cx, record, at, O::T::BYTES, lane);
+        }
+        give_back(cx, record, lane, old.unwrap_or_default());
     }
     Flow::Next
 }
@@ -86,7 +88,8 @@ impl<O: Rmw> Body for LdsAtomic<O> {
         };
         let addresses = access::addresses(cx.wave.v.read(address), record.imm as u32);
         let mask = cx.wave.exec();
-        lanes::<O>(cx, record, &addresses, mask)
+        let outside = Outside::of_ds(cx.unit.target);
+        lanes::<O>(cx, record, &addresses, mask, outside)
     }
 }
 
@@ -105,6 +108,7 @@ impl<O: Rmw> Body for LdsAtomic2<O> {
         let base = access::addresses(cx.wave.v.read(address), 0);
         let mask = cx.wave.exec();
         let words = O::T::BYTES as u32 / 4;
+        let outside = Outside::of_ds(cx.unit.target);
         for lane in (0..LANES).filter(|l| mask >> l & 1 != 0) {
             // Both data are read before anything is written: the destination may be one of the sources.
             let (a, _) = data::<O>(cx, first, first, lane);
@@ -117,6 +121,10 @@ impl<O: Rmw> Body for LdsAtomic2<O> {
                 let old = update::<O::T>(&mut cx.group.lds, at, |old| {
                     O::apply(old, value, value, record.mem.flush)
                 });
+                if old.is_none() && outside == Outside::Stop {
+                    return access::fault(cx, record, at, O::T::BYTES, lane);
+                }
+                let old = old.unwrap_or_default();
                 for (j, &word) in old.words()[..words as usize].iter().enumerate() {
                     cx.wave.v.write(to + j as u32, &mut cx.unit.pool)[lane] = word;
                 }

@@ -11,13 +11,10 @@ use crate::wave::Cx;
 /// register (21, 28, 29, 31 or 32) whose value no compiler states.
 const WIDTH: u32 = 29;
 
-/// Arrives `update` times at the barrier at `address`; returns what it held.
-pub fn arrive(lds: &mut [u8], address: u32, update: u32) -> u64 {
-    let old = u64::from_le_bytes(
-        access::read(lds, address, 8)[..8]
-            .try_into()
-            .unwrap_or_default(),
-    );
+/// Arrives `update` times at the barrier at `address`; returns what it held, or `None` outside LDS.
+pub fn arrive(lds: &mut [u8], address: u32, update: u32) -> Option<u64> {
+    let place = lds.get_mut(address as usize..)?.first_chunk_mut::<8>()?;
+    let old = u64::from_le_bytes(*place);
     let state = (old as u32).wrapping_sub(update);
     // The count borrows from the phase when it runs below zero; then it starts again from the initial count.
     let borrowed = (old as u32) >> WIDTH != state >> WIDTH;
@@ -27,8 +24,8 @@ pub fn arrive(lds: &mut [u8], address: u32, update: u32) -> u64 {
     } else {
         state
     };
-    access::write(lds, address, &new.to_le_bytes());
-    old
+    place[..4].copy_from_slice(&new.to_le_bytes());
+    Some(old)
 }
 
 /// `ds_atomic_async_barrier_arrive_b64` and `ds_atomic_barrier_arrive_rtn_b64`: each active lane arrives.
@@ -39,7 +36,9 @@ pub fn run(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
         let update = record.src[2]
             .vector()
             .map_or(1, |r| cx.wave.v.read(r)[lane]);
-        let old = arrive(&mut cx.group.lds, at[lane], update);
+        let Some(old) = arrive(&mut cx.group.lds, at[lane], update) else {
+            return access::fault(cx, record, at[lane], 8, lane);
+        };
         if let Some(dst) = record.dst.vector() {
             cx.wave.v.write(dst, &mut cx.unit.pool)[lane] = old as u32;
             cx.wave.v.write(dst + 1, &mut cx.unit.pool)[lane] = (old >> 32) as u32;
