@@ -436,7 +436,7 @@ pub fn all(files: &[File]) -> Result<Vec<(String, String)>> {
         let _ = writeln!(text, "#[rustfmt::skip]\npub(crate) mod {};", f.target);
     }
     text.push_str(
-        "\n/// Stands where a row has no second operation.\npub(crate) const NONE: u16 = u16::MAX;\n\n/// A row in compact form; `table` makes a `Row` of it at first use.\npub(crate) struct Raw(\n    pub(crate) &'static str,\n    pub(crate) &'static str,\n    pub(crate) u16,\n    pub(crate) u16,\n    pub(crate) u16,\n    pub(crate) u128,\n    pub(crate) u16,\n    pub(crate) u16,\n    pub(crate) u16,\n    pub(crate) u16,\n);\n",
+        "\n/// Stands where a row has no second operation.\npub(crate) const NONE: u16 = u16::MAX;\n\npub(crate) use crate::raw::Raw;\n",
     );
     out.push(("mod.rs".into(), text));
     Ok(out)

@@ -2,11 +2,14 @@
 //! `cargo run --release -p rocjitsu-bench -- help` lists the sections.
 
 mod dispatch;
+mod driver;
+mod handover;
 mod kernels;
 mod loads;
 mod matrix;
 mod memory;
 mod native;
+mod plugins;
 mod processes;
 mod rules;
 mod suite;
@@ -17,7 +20,8 @@ use clap::Parser;
 /// Measures rocjitsu. Each figure is the least of several runs; ratios are of figures of one run.
 #[derive(Parser)]
 struct Args {
-    /// Sections: loops, matrix, registers, corpus, dispatch, memory, start (these by default), and suite
+    /// Sections: loops, matrix, handover, registers, corpus, dispatch, driver, programs, memory, start, plugins (these by
+    /// default), and suite
     sections: Vec<String>,
     /// Runs of which the fastest counts
     #[arg(long, default_value_t = 5)]
@@ -40,14 +44,17 @@ struct Args {
 }
 
 /// What may be measured.
-const SECTIONS: [&str; 8] = [
+const SECTIONS: [&str; 11] = [
     "loops",
     "matrix",
     "registers",
     "corpus",
     "dispatch",
+    "driver",
+    "programs",
     "memory",
     "start",
+    "plugins",
     "suite",
 ];
 
@@ -81,6 +88,9 @@ fn main() -> Result<()> {
     if wanted("matrix") {
         matrix::instructions(args.repeat);
     }
+    if wanted("handover") {
+        handover::latency(args.repeat)?;
+    }
     if wanted("registers") {
         processes::registers(&args.data, args.repeat)?;
     }
@@ -90,8 +100,17 @@ fn main() -> Result<()> {
     if wanted("dispatch") {
         dispatch::packets(args.repeat)?;
     }
+    if wanted("driver") {
+        driver::all(args.repeat)?;
+    }
+    if wanted("programs") {
+        processes::programs(args.repeat)?;
+    }
     if wanted("memory") {
         memory::resolver(args.repeat)?;
+    }
+    if wanted("plugins") {
+        plugins::costs(&args.data, args.repeat)?;
     }
     if wanted("start") {
         processes::start(&args.data, args.repeat)?;

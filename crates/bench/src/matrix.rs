@@ -42,6 +42,11 @@ enum Data {
     Whole,
 }
 
+/// The lanes of a register, aligned as in a wave's pages.
+#[derive(Clone, Copy)]
+#[repr(align(256))]
+struct Register([u32; 64]);
+
 /// A small deterministic generator.
 struct Random(u64, Data);
 
@@ -62,7 +67,7 @@ impl Random {
     }
 
     /// Registers of elements.
-    fn registers(&mut self, count: usize, element: Element) -> Vec<[u32; 64]> {
+    fn registers(&mut self, count: usize, element: Element) -> Vec<Register> {
         let mut word = || {
             let x = self.next();
             match element {
@@ -76,7 +81,7 @@ impl Random {
             }
         };
         (0..count)
-            .map(|_| std::array::from_fn(|_| word()))
+            .map(|_| Register(std::array::from_fn(|_| word())))
             .collect()
     }
 }
@@ -117,16 +122,15 @@ fn instruction(op: &MatrixOp, backend: Backend, data: Data, repeat: u32) -> f64 
         random.registers(need.a, op.a),
         random.registers(need.b, op.b),
     );
-    let index = vec![[0x4444_4444u32; 64]; need.index];
-    let scale = vec![[0x7f80_7e7f_u32; 64]; need.scale];
+    let index = vec![Register([0x4444_4444; 64]); need.index];
+    let scale = vec![Register([0x7f80_7e7f; 64]); need.scale];
     let mut d = random.registers(need.d.max(need.c), op.d);
     let start = d.clone();
-    let rows = |registers: &[[u32; 64]]| -> Vec<*const u32> {
-        registers.iter().map(|row| row.as_ptr()).collect()
+    let rows = |registers: &[Register]| -> Vec<*const u32> {
+        registers.iter().map(|row| row.0.as_ptr()).collect()
     };
     let (a, b, index, scale) = (rows(&a), rows(&b), rows(&index), rows(&scale));
-    let d: Vec<*mut u32> = d.iter_mut().map(|row| row.as_mut_ptr()).collect();
-    let c: Vec<*const u32> = d.iter().map(|row| row.cast_const()).collect();
+    let d: Vec<*mut u32> = d.iter_mut().map(|row| row.0.as_mut_ptr()).collect();
     let scale = if op.kind == Kind::Scaled {
         ScaleOperand::Rows(&scale[..])
     } else {
@@ -135,7 +139,7 @@ fn instruction(op: &MatrixOp, backend: Backend, data: Data, repeat: u32) -> f64 
     let operands = Operands {
         a: &a,
         b: &b,
-        c: COperand::Rows(&c),
+        c: COperand::InPlace,
         index: &index,
         scale_a: scale,
         scale_b: scale,
@@ -146,7 +150,7 @@ fn instruction(op: &MatrixOp, backend: Backend, data: Data, repeat: u32) -> f64 
         if count % 64 == 0 {
             for (row, start) in d.iter().zip(&start) {
                 // SAFETY: a row of D has 64 words.
-                unsafe { row.copy_from_nonoverlapping(start.as_ptr(), 64) };
+                unsafe { row.copy_from_nonoverlapping(start.0.as_ptr(), 64) };
             }
         }
         count += 1;
@@ -203,16 +207,17 @@ fn rule(op: &MatrixOp) -> Rule {
         (Family::Cdna1 | Family::Cdna2, _) => Rule::Tree,
         (Family::Cdna3 | Family::Cdna4, Element::Xf32) => Rule::Fused(4),
         (Family::Cdna3 | Family::Cdna4, Element::F16 | Element::Bf16) => Rule::Fused(8),
-        (Family::Cdna3 | Family::Cdna4, _) => Rule::Fused(16),
+        (Family::Cdna3 | Family::Cdna4, _) => Rule::FusedByParity,
         _ => Rule::Chain,
     }
 }
 
-/// Every type on every target, on every vector back end.
+/// Every type on every target, on every vector back end, by its own rule and with `--fast-matrix`.
 pub fn instructions(repeat: u32) {
     println!(
-        "== matrix instructions alone: ns each for normal numbers | small whole numbers, with the ratios \
-         to a native f32 FMA loop and to a native loop of the same rule (C and D in memory)"
+        "== matrix instructions alone, GMAC/s: native f32 FMA loop, native loop of the same rule (operands in the first \
+         cache, sums in registers); then per back end normal numbers | small whole numbers, each in percent of the \
+         native loop of the same rule, and fast matrix products in percent of the FMA loop"
     );
     for (target, name, format) in INSTRUCTIONS {
         let op = Family::from_target(target)
@@ -225,29 +230,35 @@ pub fn instructions(repeat: u32) {
         let madds = op.m * op.n * op.stored_k() * op.blocks;
         let peak = native::fma(madds as u64, repeat);
         let rule = rule(&op);
-        let mut operands = rules::Operands::new(madds);
-        let same = time(repeat, || black_box(&mut operands).run(black_box(rule)));
+        let same = rules::time(rule, madds, repeat).unwrap_or(f64::NAN);
+        let rate = |ns: f64| madds as f64 / ns;
         let format = if op.f8f6f4 {
             format!(" {:?}", op.a)
         } else {
             String::new()
         };
         let mut line = format!(
-            "{:<42} {target:<8} native {peak:6.1}, {rule:?} {same:6.1}",
-            format!("{name}{format}")
+            "{:<42} {target:<8} FMA {:6.1}, {rule:?} {:6.1}",
+            format!("{name}{format}"),
+            rate(peak),
+            rate(same)
         );
+        let mut fast = op;
+        fast.mods.fast = true;
         for backend in Backend::supported().filter(|&backend| backend != Backend::Scalar) {
-            let each =
+            let [normal, whole] =
                 [Data::Normal, Data::Whole].map(|data| instruction(&op, backend, data, repeat));
             line += &format!(
-                "  {backend} {:7.1} | {:7.1} ({:5.2}x | {:5.2}x; {:5.2}x | {:5.2}x)",
-                each[0],
-                each[1],
-                each[0] / peak,
-                each[1] / peak,
-                each[0] / same,
-                each[1] / same
+                "  {backend} {:6.1} | {:6.1} ({:3.0} % | {:3.0} %)",
+                rate(normal),
+                rate(whole),
+                same / normal * 100.0,
+                same / whole * 100.0
             );
+            if matches!(rule, Rule::Tree | Rule::Fused(_) | Rule::FusedByParity) {
+                let fast = instruction(&fast, backend, Data::Normal, repeat);
+                line += &format!(" fast {:6.1} ({:3.0} %)", rate(fast), peak / fast * 100.0);
+            }
         }
         println!("{line}");
     }

@@ -158,3 +158,63 @@ pub fn registers(data: &Path, repeat: u32) -> Result<()> {
     }
     Ok(())
 }
+
+/// Whole programs with the library loaded into them: what loading it costs, and what the driver costs once a path of its
+/// own is touched. Without ROCm: `cat` reads a file of the simulated topology and its own status.
+pub fn programs(repeat: u32) -> Result<()> {
+    println!(
+        "== programs: `cat` beside `cat` with simulated GPUs (least of {repeat} runs, one process each)"
+    );
+    let library = program()?
+        .with_file_name("deps")
+        .join("librocjitsu_preload.so");
+    ensure!(library.exists(), "{} is not there", library.display());
+    const STATUS: &str = "/proc/self/status";
+    const NODE: &str = "/sys/class/kfd/kfd/topology/nodes/1/properties";
+    let mut base = (f64::INFINITY, u64::MAX);
+    for (what, gpu, files) in [
+        ("without the library", None, &[STATUS][..]),
+        ("with it, no GPU touched", Some("mi300x"), &[STATUS]),
+        ("topology of a mi300x", Some("mi300x"), &[NODE, STATUS]),
+        ("topology of a w7900", Some("w7900"), &[NODE, STATUS]),
+    ] {
+        let mut best = (f64::INFINITY, u64::MAX);
+        for _ in 0..4 * repeat.max(1) {
+            let (wall, peak) = cat(gpu.map(|gpu| (library.as_path(), gpu)), files)?;
+            best = (best.0.min(wall), best.1.min(peak));
+        }
+        if gpu.is_none() {
+            base = best;
+        }
+        println!(
+            "{what:<26} {:7.2} ms wall, {:6.1} MiB peak; {:7.2} ms and {:6.1} MiB more",
+            best.0,
+            mib(best.1),
+            best.0 - base.0,
+            mib(best.1.saturating_sub(base.1))
+        );
+    }
+    Ok(())
+}
+
+/// Milliseconds and peak bytes of a `cat` that reads its own status last.
+fn cat(loaded: Option<(&Path, &str)>, files: &[&str]) -> Result<(f64, u64)> {
+    let mut command = Command::new("cat");
+    command.args(files).env_remove("ROCJITSU_REPORT");
+    if let Some((library, gpu)) = loaded {
+        command
+            .env("LD_PRELOAD", library)
+            .env("ROCJITSU_CONFIG", gpu);
+    }
+    let start = Instant::now();
+    let output = command.output().context("cannot start cat")?;
+    let wall = start.elapsed().as_secs_f64() * 1e3;
+    ensure!(output.status.success(), "cat {files:?} failed");
+    let text = String::from_utf8_lossy(&output.stdout);
+    let peak = text
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:")?.split_whitespace().next())
+        .and_then(|kib| kib.parse::<u64>().ok())
+        .context("no VmHWM in the status")?;
+    Ok((wall, peak << 10))
+}

@@ -1,5 +1,9 @@
-//! Native loops that form sums by the rules of matrix instructions: operands decoded, C and D in
-//! memory, AVX-512. What is left of an emulated instruction is decoding and finding its registers.
+//! Native loops that form sums by the rules of matrix instructions, on AVX-512: operands decoded and in the first
+//! cache, sums in registers throughout. What an emulated instruction does besides is finding its registers, checking
+//! and decoding A and B, and reading C and writing D.
+
+use std::hint::black_box;
+use std::time::Instant;
 
 /// How sums are formed, see `data/numerics/mfma-arithmetic.md`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,214 +14,286 @@ pub enum Rule {
     Double,
     /// CDNA2: trees of four products.
     Tree,
-    /// CDNA3: groups of products truncated to a common grid.
+    /// CDNA3: groups of products truncated to a common grid, of as many products.
     Fused(usize),
-    /// Pairs of 16-bit integers.
+    /// CDNA3, 8-bit floats: the same for even and odd k of groups of 16.
+    FusedByParity,
+    /// Bytes, four products a word.
     Integer,
     /// Blocks of 32, scaled.
     Scaled,
 }
 
-/// Rows and columns of the native loops' tiles.
-const SIDE: usize = 32;
+/// Rows of a strip.
+const ROWS: usize = 8;
+/// Columns of a strip.
+const COLUMNS: usize = 32;
+/// Products of a sum in one turn.
+const K: usize = 32;
 
-/// Operands of a native loop: `a[k][row]`, `b[k][column]`, `d[row][column]`.
-pub struct Operands {
-    a: Vec<[f32; SIDE]>,
-    b: Vec<[f32; SIDE]>,
-    d: Vec<[f32; SIDE]>,
+/// Operands: `a[k][row]`, `b[k][column]`, and their exponents, those of two rows spread over the columns.
+#[repr(align(64))]
+struct Panels {
+    a: [[f32; ROWS]; K],
+    b: [[f32; COLUMNS]; K],
+    ea: [[[i8; 2 * COLUMNS]; ROWS / 2]; K],
+    eb: [[i8; 2 * COLUMNS]; K],
 }
 
-impl Operands {
-    /// As many rows and as much K as make `madds` multiply-adds.
-    pub fn new(madds: usize) -> Operands {
-        let rows = SIDE.min(madds / SIDE / 2);
-        let k = (madds / SIDE / rows).max(2);
-        let value = |i: usize| 0.5 + (i * 7 % 13) as f32 / 8.0;
-        let panel = || -> Vec<[f32; SIDE]> {
-            (0..k)
-                .map(|k| std::array::from_fn(|lane| value(k * 5 + lane)))
-                .collect()
-        };
-        Operands {
-            a: panel(),
-            b: panel(),
-            d: vec![[0.0; SIDE]; rows],
-        }
+impl Panels {
+    fn new() -> Box<Panels> {
+        let value = |i: usize| (0.5 + (i * 7 % 13) as f32 / 8.0) * [1.0, -1.0][i / 3 % 2];
+        let exponent = |x: f32| (x.to_bits() >> 23 & 0xff) as i8 - 127;
+        let a: [[f32; ROWS]; K] =
+            std::array::from_fn(|k| std::array::from_fn(|row| value(5 * k + row)));
+        let b: [[f32; COLUMNS]; K] =
+            std::array::from_fn(|k| std::array::from_fn(|column| value(3 * k + column)));
+        Box::new(Panels {
+            a,
+            b,
+            ea: std::array::from_fn(|k| {
+                std::array::from_fn(|pair| {
+                    std::array::from_fn(|i| exponent(a[k][2 * pair + i / COLUMNS]))
+                })
+            }),
+            eb: std::array::from_fn(|k| std::array::from_fn(|i| exponent(b[k][i % COLUMNS]))),
+        })
     }
+}
 
-    /// Adds the products to D once.
-    pub fn run(&mut self, rule: Rule) {
-        #[cfg(target_arch = "x86_64")]
-        if rocjitsu_lanes::Backend::Avx512.is_supported() {
-            // SAFETY: the host has the features.
-            unsafe { avx512::run(rule, &self.a, &self.b, &mut self.d) };
-            return;
-        }
-        let _ = rule;
-        for (row, d) in self.d.iter_mut().enumerate() {
-            for (a, b) in self.a.iter().zip(&self.b) {
-                for (d, b) in d.iter_mut().zip(b) {
-                    *d = a[row].mul_add(*b, *d);
-                }
-            }
-        }
+/// Nanoseconds for so many multiply-adds by a rule, the best of `repeat` rounds; `None` without AVX-512.
+pub fn time(rule: Rule, madds: usize, repeat: u32) -> Option<f64> {
+    if !rocjitsu_lanes::Backend::Avx512.is_supported() {
+        return None;
     }
+    const TURNS: usize = 4000;
+    let panels = Panels::new();
+    let mut best = f64::INFINITY;
+    for _ in 0..repeat.max(1) {
+        let mut sums = [[0f32; COLUMNS]; ROWS];
+        let start = Instant::now();
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: the host has AVX-512.
+        unsafe {
+            avx512::run(black_box(rule), black_box(&panels), TURNS, &mut sums);
+        }
+        black_box(&mut sums);
+        best = best.min(start.elapsed().as_nanos() as f64);
+    }
+    // As f64 a strip has half as many columns.
+    let columns = if rule == Rule::Double {
+        COLUMNS / 2
+    } else {
+        COLUMNS
+    };
+    Some(best / (TURNS * K * ROWS * columns) as f64 * madds as f64)
 }
 
 #[cfg(target_arch = "x86_64")]
 mod avx512 {
-    use super::{Rule, SIDE};
+    use super::{COLUMNS, K, Panels, ROWS, Rule};
     use std::arch::x86_64::*;
 
-    type Panel = [[f32; SIDE]];
+    type Sums = [[__m512; 2]; ROWS];
+
+    macro_rules! feature {
+        ($(#[$doc:meta])* fn $($rest:tt)*) => {
+            $(#[$doc])*
+            #[inline]
+            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,fma,avx2")]
+            fn $($rest)*
+        };
+    }
 
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,fma,avx2")]
-    pub fn run(rule: Rule, a: &Panel, b: &Panel, d: &mut Panel) {
-        for (strip, rows) in d.chunks_exact_mut(8).enumerate() {
-            for half in [0, 16] {
-                let from: [*mut f32; 8] = std::array::from_fn(|r| rows[r][half..].as_mut_ptr());
-                // SAFETY: every row has 16 floats from `half` on.
-                unsafe {
-                    let mut sums = [_mm512_setzero_ps(); 8];
-                    for (sum, from) in sums.iter_mut().zip(from) {
-                        *sum = _mm512_loadu_ps(from);
+    pub fn run(rule: Rule, panels: &Panels, turns: usize, out: &mut [[f32; COLUMNS]; ROWS]) {
+        let mut sums = [[_mm512_setzero_ps(); 2]; ROWS];
+        // The rule outside the loop, so that sums stay in registers.
+        macro_rules! turns {
+            ($one:expr) => {
+                for _ in 0..turns {
+                    $one
+                }
+            };
+        }
+        match rule {
+            Rule::Chain => turns!(chain(panels, &mut sums)),
+            Rule::Double => turns!(double(panels, &mut sums)),
+            Rule::Tree => turns!(tree(panels, &mut sums)),
+            Rule::Fused(4) => turns!(fused::<4, false>(panels, &mut sums)),
+            Rule::Fused(_) => turns!(fused::<8, false>(panels, &mut sums)),
+            Rule::FusedByParity => turns!(fused::<16, true>(panels, &mut sums)),
+            Rule::Integer => turns!(integer(panels, &mut sums)),
+            Rule::Scaled => turns!(scaled(panels, &mut sums)),
+        }
+        for (sums, out) in sums.into_iter().zip(out) {
+            for (sum, out) in sums.into_iter().zip(out.chunks_exact_mut(16)) {
+                // SAFETY: `out` has 16 floats.
+                unsafe { _mm512_storeu_ps(out.as_mut_ptr(), sum) };
+            }
+        }
+    }
+
+    feature! {
+        /// The two vectors of a row of B.
+        fn columns(row: &[f32; COLUMNS]) -> [__m512; 2] {
+            // SAFETY: the row has 32 floats.
+            unsafe { [_mm512_loadu_ps(row.as_ptr()), _mm512_loadu_ps(row[16..].as_ptr())] }
+        }
+    }
+
+    feature! {
+        fn chain(panels: &Panels, sums: &mut Sums) {
+            for (a, b) in panels.a.iter().zip(&panels.b) {
+                let b = columns(b);
+                for (sums, a) in sums.iter_mut().zip(a) {
+                    let a = _mm512_set1_ps(*a);
+                    for (sum, b) in sums.iter_mut().zip(b) {
+                        *sum = _mm512_fmadd_ps(a, b, *sum);
                     }
-                    let first = strip * 8;
-                    match rule {
-                        Rule::Chain => chain(a, b, first, half, &mut sums),
-                        Rule::Double => double(a, b, first, half, &mut sums),
-                        Rule::Tree => tree(a, b, first, half, &mut sums),
-                        Rule::Fused(group) => fused(a, b, first, half, group, &mut sums),
-                        Rule::Integer => integer(a, b, first, half, &mut sums),
-                        Rule::Scaled => scaled(a, b, first, half, &mut sums),
+                }
+            }
+        }
+    }
+
+    feature! {
+        fn double(panels: &Panels, sums: &mut Sums) {
+            for (a, b) in panels.a.iter().zip(&panels.b) {
+                let b = columns(b).map(|b| _mm512_castps_pd(b));
+                for (sums, a) in sums.iter_mut().zip(a) {
+                    let a = _mm512_castps_pd(_mm512_set1_ps(*a));
+                    for (sum, b) in sums.iter_mut().zip(b) {
+                        let d = _mm512_castps_pd(*sum);
+                        *sum = _mm512_castpd_ps(_mm512_fmadd_pd(a, b, d));
                     }
-                    for (sum, from) in sums.into_iter().zip(from) {
-                        _mm512_storeu_ps(from, sum);
+                }
+            }
+        }
+    }
+
+    feature! {
+        fn tree(panels: &Panels, sums: &mut Sums) {
+            for (a, b) in panels.a.chunks_exact(4).zip(panels.b.chunks_exact(4)) {
+                let b = [columns(&b[0]), columns(&b[1]), columns(&b[2]), columns(&b[3])];
+                for (row, sums) in sums.iter_mut().enumerate() {
+                    let a = [a[0][row], a[1][row], a[2][row], a[3][row]].map(|a| _mm512_set1_ps(a));
+                    for (column, sum) in sums.iter_mut().enumerate() {
+                        let low = _mm512_fmadd_ps(a[0], b[0][column], _mm512_setzero_ps());
+                        let low = _mm512_fmadd_ps(a[1], b[1][column], low);
+                        let high = _mm512_fmadd_ps(a[2], b[2][column], _mm512_setzero_ps());
+                        let high = _mm512_fmadd_ps(a[3], b[3][column], high);
+                        *sum = _mm512_add_ps(*sum, _mm512_add_ps(low, high));
                     }
                 }
             }
         }
     }
 
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,fma,avx2")]
-    fn load(row: &[f32; SIDE], half: usize) -> __m512 {
-        let from = &row[half..half + 16];
-        // SAFETY: `from` has 16 floats.
-        unsafe { _mm512_loadu_ps(from.as_ptr()) }
-    }
-
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,fma,avx2")]
-    fn chain(a: &Panel, b: &Panel, first: usize, half: usize, sums: &mut [__m512; 8]) {
-        for (a, b) in a.iter().zip(b) {
-            let (a, b) = (&a[first..first + 8], load(b, half));
-            for (sum, a) in sums.iter_mut().zip(a) {
-                *sum = _mm512_fmadd_ps(_mm512_set1_ps(*a), b, *sum);
+    feature! {
+        /// The largest exponent sums of every `step`th k from `start`, biased, as bytes: two rows.
+        fn tops(panels: &Panels, pair: usize, ks: std::ops::Range<usize>, step: usize) -> [__m128i; 4] {
+            let mut top = _mm512_set1_epi8(-64);
+            for k in ks.step_by(step) {
+                // SAFETY: the arrays have 64 bytes.
+                let (a, b) = unsafe {
+                    (
+                        _mm512_loadu_si512(panels.ea[k][pair].as_ptr().cast()),
+                        _mm512_loadu_si512(panels.eb[k].as_ptr().cast()),
+                    )
+                };
+                top = _mm512_max_epi8(top, _mm512_adds_epi8(a, b));
             }
+            let top = _mm512_add_epi8(top, _mm512_set1_epi8(127));
+            [
+                _mm512_castsi512_si128(top),
+                _mm512_extracti32x4_epi32::<1>(top),
+                _mm512_extracti32x4_epi32::<2>(top),
+                _mm512_extracti32x4_epi32::<3>(top),
+            ]
         }
     }
 
-    /// Half as many lanes: the sums as pairs of f64 vectors would be twice as many registers, so two passes.
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,fma,avx2")]
-    fn double(a: &Panel, b: &Panel, first: usize, half: usize, sums: &mut [__m512; 8]) {
-        for _ in 0..2 {
-            for (a, b) in a.iter().zip(b) {
-                let (a, b) = (&a[first..first + 8], _mm512_castps_pd(load(b, half)));
-                for (sum, a) in sums.iter_mut().zip(a) {
-                    let d = _mm512_castps_pd(*sum);
-                    *sum = _mm512_castpd_ps(_mm512_fmadd_pd(_mm512_set1_pd(f64::from(*a)), b, d));
+    feature! {
+        /// 2^E of bytes that hold E, biased.
+        fn power(bytes: __m128i) -> __m512i {
+            _mm512_slli_epi32::<23>(_mm512_cvtepu8_epi32(bytes))
+        }
+    }
+
+    feature! {
+        /// Products truncated to the grid of their largest exponent, in its units.
+        fn truncated(panels: &Panels, row: usize, column: usize, ks: std::ops::Range<usize>, step: usize, top: __m512i) -> __m512i {
+            let scale = _mm512_castsi512_ps(_mm512_sub_epi32(_mm512_set1_epi32(278 << 23), top));
+            let mut total = _mm512_setzero_si512();
+            for k in ks.step_by(step) {
+                let product = _mm512_mul_ps(_mm512_set1_ps(panels.a[k][row]), columns(&panels.b[k])[column]);
+                total = _mm512_add_epi32(total, _mm512_cvttps_epi32(_mm512_mul_ps(product, scale)));
+            }
+            total
+        }
+    }
+
+    feature! {
+        /// Without the care for accumulators that are far larger than the products.
+        fn fused<const GROUP: usize, const PARITY: bool>(panels: &Panels, sums: &mut Sums) {
+            for first in (0..K).step_by(GROUP) {
+                let all = first..first + GROUP;
+                for pair in 0..ROWS / 2 {
+                    let even = tops(panels, pair, all.clone(), if PARITY { 2 } else { 1 });
+                    let odd = if PARITY { tops(panels, pair, first + 1..first + GROUP, 2) } else { even };
+                    for i in 0..4 {
+                        let (row, column) = (2 * pair + i / 2, i % 2);
+                        let mut top = power(even[i]);
+                        let mut total = truncated(panels, row, column, all.clone(), if PARITY { 2 } else { 1 }, top);
+                        if PARITY {
+                            let other = power(odd[i]);
+                            let more = truncated(panels, row, column, first + 1..first + GROUP, 2, other);
+                            let most = _mm512_max_epi32(top, other);
+                            let gap = |top| _mm512_srli_epi32::<23>(_mm512_sub_epi32(most, top));
+                            total = _mm512_add_epi32(
+                                _mm512_srav_epi32(total, gap(top)),
+                                _mm512_srav_epi32(more, gap(other)),
+                            );
+                            top = most;
+                        }
+                        const DOWN: i32 = _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC;
+                        let scale = _mm512_castsi512_ps(_mm512_sub_epi32(_mm512_set1_epi32(278 << 23), top));
+                        let old = _mm512_mul_round_ps::<DOWN>(sums[row][column], scale);
+                        let total = _mm512_add_epi32(total, _mm512_cvt_roundps_epi32::<DOWN>(old));
+                        let unit = _mm512_sub_epi32(top, _mm512_set1_epi32(24 << 23));
+                        sums[row][column] = _mm512_mul_ps(_mm512_cvtepi32_ps(total), _mm512_castsi512_ps(unit));
+                    }
                 }
             }
         }
     }
 
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,fma,avx2")]
-    fn tree(a: &Panel, b: &Panel, first: usize, half: usize, sums: &mut [__m512; 8]) {
-        for (a, b) in a.chunks_exact(4).zip(b.chunks_exact(4)) {
-            let b: [__m512; 4] = [
-                load(&b[0], half),
-                load(&b[1], half),
-                load(&b[2], half),
-                load(&b[3], half),
-            ];
-            for (row, sum) in sums.iter_mut().enumerate() {
-                let x = |k: usize| a[k][first + row];
-                let low = _mm512_fmadd_ps(_mm512_set1_ps(x(0)), b[0], _mm512_setzero_ps());
-                let low = _mm512_fmadd_ps(_mm512_set1_ps(x(1)), b[1], low);
-                let high = _mm512_fmadd_ps(_mm512_set1_ps(x(2)), b[2], _mm512_setzero_ps());
-                let high = _mm512_fmadd_ps(_mm512_set1_ps(x(3)), b[3], high);
-                *sum = _mm512_add_ps(*sum, _mm512_add_ps(low, high));
-            }
-        }
-    }
-
-    /// Without the lanes whose accumulator is far larger than the products.
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,fma,avx2")]
-    fn fused(
-        a: &Panel,
-        b: &Panel,
-        first: usize,
-        half: usize,
-        group: usize,
-        sums: &mut [__m512; 8],
-    ) {
-        let exponent = _mm512_set1_epi32(0x7f80_0000);
-        let bias = _mm512_set1_epi32(127 << 23);
-        for (a, b) in a.chunks(group).zip(b.chunks(group)) {
-            for (row, sum) in sums.iter_mut().enumerate() {
-                let mut top = _mm512_set1_epi32(0);
-                for (a, b) in a.iter().zip(b) {
-                    let x = _mm512_set1_epi32((a[first + row].to_bits() & 0x7f80_0000) as i32);
-                    let y = _mm512_and_si512(_mm512_castps_si512(load(b, half)), exponent);
-                    top = _mm512_max_epi32(top, _mm512_add_epi32(x, y));
+    feature! {
+        /// Four products a word: a panel row is four of K.
+        fn integer(panels: &Panels, sums: &mut Sums) {
+            for (a, b) in panels.a.iter().zip(&panels.b).take(K / 4) {
+                let b = columns(b).map(|b| _mm512_castps_si512(b));
+                for (sums, a) in sums.iter_mut().zip(a) {
+                    let a = _mm512_set1_epi32(a.to_bits() as i32);
+                    for (sum, b) in sums.iter_mut().zip(b) {
+                        let d = _mm512_castps_si512(*sum);
+                        *sum = _mm512_castsi512_ps(_mm512_dpbusd_epi32(d, a, b));
+                    }
                 }
-                let top = _mm512_sub_epi32(top, bias);
-                let scale = _mm512_sub_epi32(_mm512_set1_epi32(278 << 23), top);
-                let scale = _mm512_castsi512_ps(scale);
-                let mut total = _mm512_setzero_si512();
-                for (a, b) in a.iter().zip(b) {
-                    let product = _mm512_mul_ps(_mm512_set1_ps(a[first + row]), load(b, half));
-                    let units = _mm512_cvttps_epi32(_mm512_mul_ps(product, scale));
-                    total = _mm512_add_epi32(total, units);
+            }
+        }
+    }
+
+    feature! {
+        fn scaled(panels: &Panels, sums: &mut Sums) {
+            let mut dots = [[_mm512_setzero_ps(); 2]; ROWS];
+            chain(panels, &mut dots);
+            let factors = columns(&panels.b[0]);
+            for (row, (sums, dots)) in sums.iter_mut().zip(dots).enumerate() {
+                let a = _mm512_set1_ps(panels.a[0][row]);
+                for (column, (sum, dot)) in sums.iter_mut().zip(dots).enumerate() {
+                    *sum = _mm512_fmadd_ps(dot, _mm512_mul_ps(a, factors[column]), *sum);
                 }
-                const DOWN: i32 = _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC;
-                let old = _mm512_mul_round_ps::<DOWN>(*sum, scale);
-                let total = _mm512_add_epi32(total, _mm512_cvt_roundps_epi32::<DOWN>(old));
-                let unit = _mm512_sub_epi32(top, _mm512_set1_epi32(24 << 23));
-                *sum = _mm512_mul_ps(_mm512_cvtepi32_ps(total), _mm512_castsi512_ps(unit));
-            }
-        }
-    }
-
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,fma,avx2")]
-    fn integer(a: &Panel, b: &Panel, first: usize, half: usize, sums: &mut [__m512; 8]) {
-        // Two products a word.
-        for (a, b) in a.iter().zip(b).take(a.len() / 2) {
-            let b = _mm512_castps_si512(load(b, half));
-            for (sum, a) in sums.iter_mut().zip(&a[first..first + 8]) {
-                let a = _mm512_set1_epi32(a.to_bits() as i32);
-                let d = _mm512_castps_si512(*sum);
-                *sum = _mm512_castsi512_ps(_mm512_dpwssd_epi32(d, a, b));
-            }
-        }
-    }
-
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,fma,avx2")]
-    fn scaled(a: &Panel, b: &Panel, first: usize, half: usize, sums: &mut [__m512; 8]) {
-        for (a, b) in a.chunks(32).zip(b.chunks(32)) {
-            let mut dots = [_mm512_setzero_ps(); 8];
-            chain(a, b, first, half, &mut dots);
-            let columns = load(&b[0], half);
-            for (row, (sum, dot)) in sums.iter_mut().zip(dots).enumerate() {
-                let scale = _mm512_mul_ps(_mm512_set1_ps(a[0][first + row]), columns);
-                *sum = _mm512_fmadd_ps(dot, scale, *sum);
             }
         }
     }

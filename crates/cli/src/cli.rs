@@ -42,10 +42,30 @@ enum Command {
     Coverage(commands::coverage::Args),
     /// Show or check the configuration of the simulated GPU
     Config(commands::config::Args),
+    /// Show how the thread keys of a configuration are resolved, without building a GPU
+    ThreadBudgetTable(commands::threads::Args),
     /// Check whether programs can run here, and say what to do if not
     Doctor(commands::doctor::Args),
     /// Print a completion script for a shell
     Completions(commands::completions::Args),
+}
+
+impl Command {
+    /// The word that selects it.
+    fn name(&self) -> &'static str {
+        match self {
+            Command::Run(_) => "run",
+            Command::Launch(_) => "launch",
+            Command::Info(_) => "info",
+            Command::Demo(_) => "demo",
+            Command::Disasm(_) => "disasm",
+            Command::Coverage(_) => "coverage",
+            Command::Config(_) => "config",
+            Command::Doctor(_) => "doctor",
+            Command::ThreadBudgetTable(_) => "thread-budget-table",
+            Command::Completions(_) => "completions",
+        }
+    }
 }
 
 /// A mistake in the usage that the grammar alone does not catch. Ends with status 2.
@@ -87,6 +107,7 @@ pub fn main() -> ExitCode {
             .print();
         return ExitCode::from(2);
     };
+    let name = command.name();
     let mut out = Output::new();
     let result = run(&command, &mut out).and_then(|status| {
         out.flush()?;
@@ -101,9 +122,13 @@ pub fn main() -> ExitCode {
             if error.is::<UsageError>() {
                 let _ = out.flush();
                 let mut command = Cli::command();
-                let _ = command
-                    .error(ErrorKind::ValueValidation, chain(&error))
-                    .print();
+                command.build();
+                let (kind, text) = (ErrorKind::ValueValidation, chain(&error));
+                let error = match command.find_subcommand_mut(name) {
+                    Some(subcommand) => subcommand.error(kind, text),
+                    None => command.error(kind, text),
+                };
+                let _ = error.print();
                 return ExitCode::from(2);
             }
             let _ = out.flush();
@@ -127,6 +152,7 @@ fn run(command: &Command, out: &mut Output) -> anyhow::Result<Status> {
         Command::Disasm(args) => commands::disasm::run(args, out),
         Command::Coverage(args) => commands::coverage::run(args, out),
         Command::Config(args) => commands::config::run(args, out),
+        Command::ThreadBudgetTable(args) => commands::threads::run(args, out),
         Command::Doctor(args) => commands::doctor::run(args, out),
         Command::Completions(args) => commands::completions::run(args, out),
     }

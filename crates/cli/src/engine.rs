@@ -139,6 +139,7 @@ impl Engine {
                     refused: report.refused,
                     bytes: report.bytes,
                     seconds: report.seconds,
+                    executed: self.device.usage().into(),
                 },
                 Err(why) => Compiled::No {
                     why: why.to_owned(),

@@ -106,7 +106,7 @@ fn failures_have_status_1_and_name_the_cause() {
         "{few}"
     );
     let kernel = fails(
-        1,
+        2,
         &[
             "launch", elf, "--kernel", "other", "--grid", "1", "--block", "64",
         ],
@@ -124,6 +124,72 @@ fn failures_have_status_1_and_name_the_cause() {
         &["launch", json, "--target", "gfx942", "--run-as", "gfx950"],
     );
     assert!(run_as.contains("gfx942 cannot run as gfx950"), "{run_as}");
+}
+
+#[test]
+fn what_a_long_run_would_stumble_over_is_found_before_it() {
+    let elf = corpus("asm_axpy.gfx942.hsaco");
+    let elf = elf.to_str().unwrap();
+    let json = corpus("asm_axpy.json");
+    let json = json.to_str().unwrap();
+    let folder = fails(
+        1,
+        &[
+            "launch",
+            json,
+            "--target",
+            "gfx942",
+            "--out",
+            "0=/nonexistent/x.npy",
+        ],
+    );
+    assert!(
+        folder.contains("cannot write /nonexistent/x.npy"),
+        "{folder}"
+    );
+    let twice = fails(
+        2,
+        &[
+            "launch",
+            json,
+            "--target",
+            "gfx942",
+            "--out",
+            "0=/tmp/x.npy",
+            "--out",
+            "1=/tmp/x.npy",
+        ],
+    );
+    assert!(twice.contains("given for two buffers"), "{twice}");
+    assert!(twice.contains("Usage: rocjitsu launch"), "{twice}");
+    for (argument, wanted) in [
+        ("q32:5", "`q32` is neither an element type"),
+        ("null:", "`null` is neither an element type"),
+        ("buf:1K:fill=1:seed=2", "one fill=VALUE or seed=NUMBER"),
+    ] {
+        let text = fails(
+            2,
+            &[
+                "launch", elf, "--grid", "1", "--block", "64", "--arg", argument,
+            ],
+        );
+        assert!(text.contains(wanted), "{argument}: {text}");
+    }
+}
+
+#[test]
+fn options_that_would_do_nothing_are_refused() {
+    let elf = corpus("asm_axpy.gfx942.hsaco");
+    let elf = elf.to_str().unwrap();
+    let other = fails(2, &["info", elf, "--target", "gfx1100"]);
+    assert!(other.contains("is code for gfx942, not gfx1100"), "{other}");
+    let set = fails(
+        2,
+        &[
+            "disasm", "--target", "gfx942", "--set", "true16", "--hex", "7E000280",
+        ],
+    );
+    assert!(set.contains("gfx942 does not have it"), "{set}");
 }
 
 #[test]
@@ -333,10 +399,6 @@ fn configurations_are_checked() {
     let text = succeeds(&["config", "check", own.path(), amd.path()]);
     assert!(text.contains("own.json: 2 × mi300x"), "{text}");
     assert!(text.contains("warning: max_ticks: no effect"), "{text}");
-    assert!(
-        text.contains("warning: plugins.race: the plugin `race` is not built"),
-        "{text}"
-    );
     assert_eq!(
         ends(&["config", "check", "--strict", amd.path()]).0,
         Some(1)
@@ -480,5 +542,45 @@ fn a_closed_pipe_is_no_panic() {
     assert_eq!(
         (output.status.code(), text(&output.stderr).as_str()),
         (Some(0), "")
+    );
+}
+
+/// Plugins by option: records on standard error or in a file, findings as a failure, wrong ones as wrong usage.
+#[test]
+fn plugins_watch_a_launch() {
+    let json = corpus("vec_add_f32.json");
+    let launch = ["launch", json.to_str().unwrap(), "--target", "gfx942"];
+    fn with<'a>(launch: &[&'a str], plugin: &'a str) -> Vec<&'a str> {
+        [launch, &["--json", "--plugin", plugin]].concat()
+    }
+    let file = std::env::temp_dir().join(format!("rocjitsu-mix-{}.jsonl", std::process::id()));
+    let plugin = format!("instruction_mix:file={}", file.display());
+    let report: serde_json::Value =
+        serde_json::from_str(&succeeds(&with(&launch, &plugin))).unwrap();
+    let record = std::fs::read_to_string(&file).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    let record: serde_json::Value = serde_json::from_str(record.trim()).unwrap();
+    assert_eq!(record["wave_instructions"], report["wave_instructions"]);
+
+    let output = rocjitsu(&with(&launch, "throughput"));
+    assert!(output.status.success());
+    let stderr = text(&output.stderr);
+    assert!(stderr.contains(r#""event":"summary""#), "{stderr}");
+
+    let error = fails(2, &with(&launch, "thruput"));
+    assert!(error.contains("plugin `thruput`: there is none"), "{error}");
+    let error = fails(2, &with(&launch, "race:colour=red"));
+    assert!(error.contains("no option `colour`"), "{error}");
+
+    let seeded =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/plugins/built/seeded.gfx942.hsaco");
+    let mut racing = vec!["launch", seeded.to_str().unwrap()];
+    racing.extend("--kernel race_lds_barrier --grid 4 --block 256".split(' '));
+    racing.extend("--arg buf:8192 --arg buf:5120 --arg buf:256 --plugin race:fail".split(' '));
+    // The values are all zero: equal stores and loads of them are races all the same.
+    let error = fails(1, &racing);
+    assert!(
+        error.contains("seeded.hip:") && error.contains("data races"),
+        "{error}"
     );
 }

@@ -232,6 +232,89 @@ mod damage {
         launch(TEXT).unwrap();
     }
 
+    /// The error of the description with a member of one target changed, or of the whole with a piece replaced.
+    fn error(change: impl FnOnce(&mut serde_json::Value)) -> String {
+        let mut value: serde_json::Value = serde_json::from_str(TEXT).unwrap();
+        change(&mut value);
+        let error = launch(&value.to_string()).expect_err("the change is an error");
+        format!("{error:#}")
+    }
+
+    #[test]
+    fn stated_facts_are_held_against_the_file() {
+        use serde_json::json;
+        for (key, value) in [
+            ("bytes", json!(1)),
+            ("descriptor", json!("x")),
+            ("lds_static", json!(2_147_483_648u32)),
+            ("private_bytes", json!(64)),
+            ("dynamic_stack", json!(true)),
+            ("vgprs", json!(1000)),
+            ("sgprs", json!(1000)),
+            ("kernarg_preload_dwords", json!(3)),
+            ("elf_flags", json!(0)),
+            ("code_object_abi", json!(9)),
+            ("wave", json!(16)),
+        ] {
+            let text = error(|whole| whole["targets"]["gfx942"][key] = value);
+            assert!(text.contains("stated, but"), "{key}: {text}");
+        }
+        let text = error(|whole| {
+            whole["targets"]["gfx942"]["kernarg"]["fields"][0]["kind"] = json!("hiden_block");
+        });
+        assert!(text.contains("the kind `hiden_block` is unknown"), "{text}");
+        let text = error(|whole| {
+            let field = &mut whole["targets"]["gfx942"]["kernarg"]["fields"][0];
+            field["arg"] = json!(null);
+            field["size"] = json!(1u64 << 63);
+        });
+        assert!(text.contains("more than a segment"), "{text}");
+    }
+
+    #[test]
+    fn values_of_other_types_are_refused_with_their_place() {
+        use serde_json::json;
+        let text = error(|whole| whole["args"][0]["kind"] = json!(0));
+        assert!(text.contains("args[0].kind: 0 is no name"), "{text}");
+        let text = error(|whole| whole["targets"]["gfx942"]["kernarg"] = json!([8, 8, []]));
+        assert!(
+            text.contains("targets.gfx942.kernarg: a list is not expected here"),
+            "{text}"
+        );
+        for (text, wanted) in [
+            ("", "EOF while parsing"),
+            ("[1]", "a list, where the description is an object"),
+            ("{\"format\": 1, \"format\": 1}", "duplicate field `format`"),
+        ] {
+            let error = format!("{:#}", Description::parse(text).unwrap_err());
+            assert!(error.contains(wanted), "{text}: {error}");
+            assert!(!error.contains("?:") && !error.starts_with(".:"), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_output_without_golden_data_is_not_good() {
+        let mut value: serde_json::Value = serde_json::from_str(TEXT).unwrap();
+        for argument in value["args"].as_array_mut().unwrap() {
+            if let Some(argument) = argument.as_object_mut() {
+                argument.remove("golden");
+            }
+        }
+        let description = Description::parse(&value.to_string()).unwrap();
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/corpus");
+        let read = |file: &Path| Ok(std::fs::read(folder.join(file))?);
+        let launch =
+            Launch::from_parts(&description, Selection::of(Target::Gfx942), &read).unwrap();
+        let contents: Vec<Vec<u8>> = launch.buffers.iter().map(|b| b.content.clone()).collect();
+        let outcomes = launch.judge(&contents);
+        assert!(
+            outcomes
+                .iter()
+                .any(|outcome| outcome.verdict == Verdict::NoGolden)
+        );
+        assert!(!outcomes.iter().all(|outcome| outcome.verdict.good()));
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(1500))]
 

@@ -141,7 +141,7 @@ fn another_preloaded_library_is_kept() {
 fn wrong_usage_is_said_before_anything_runs() {
     assert!(fails(2, &["run"]).contains("PROGRAM"));
     assert!(fails(2, &["run", "--gpu", "mi9", "--", "true"]).contains("the presets are"));
-    assert!(fails(2, &["run", "--num-gpus", "0", "--", "true"]).contains("--num-gpus"));
+    assert!(fails(2, &["run", "--num-gpus", "65", "--", "true"]).contains("--num-gpus"));
     assert!(fails(2, &["run", "--env", "A", "--", "true"]).contains("NAME=VALUE"));
     assert!(
         fails(1, &["run", "--config", "/nowhere.json", "--", "true"]).contains("/nowhere.json")
@@ -155,6 +155,29 @@ fn wrong_usage_is_said_before_anything_runs() {
         )
         .contains("colour")
     );
+}
+
+#[test]
+fn what_the_program_would_only_meet_later_is_refused_before_it_runs() {
+    let nowhere = "/nowhere/report.json";
+    let said = fails(1, &["run", "--report", nowhere, "--", "echo", "ran"]);
+    assert!(said.contains(nowhere), "{said}");
+    let folder = std::env::temp_dir();
+    fails(
+        1,
+        &["run", "--report", folder.to_str().unwrap(), "--", "true"],
+    );
+    for (value, status) in [("foo", 2), ("", 0), ("scalar", 0)] {
+        let output = rocjitsu(&["run", "--", "true"])
+            .env("ROCJITSU_LANES", value)
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(status), "{value:?}");
+    }
+    // A page that nobody filled does not stay behind.
+    let page = scratch("unused.html");
+    prints(&["run", "--report", page.to_str().unwrap(), "--", "true"]);
+    assert!(!page.exists() && !page.with_extension("json").exists());
 }
 
 #[test]
@@ -229,6 +252,127 @@ fn signals_go_on_to_the_program() {
     assert!(done.success());
     assert_eq!(lines.next().unwrap().unwrap(), "got");
     assert_eq!(child.wait().unwrap().code(), Some(5));
+}
+
+/// A root with copies of three of the host's programs and their libraries.
+fn small_root(name: &str) -> Option<PathBuf> {
+    // Only root may mount; others have nothing to test.
+    let id = Command::new("id").arg("-u").output().ok()?;
+    let may_mount = Command::new("unshare").args(["--mount", "true"]).status();
+    if id.stdout != b"0\n" || !may_mount.is_ok_and(|status| status.success()) {
+        return None;
+    }
+    let root = scratch(name);
+    let _ = std::fs::remove_dir_all(&root);
+    for folder in ["proc", "sys", "dev", "run", "usr/bin", "tmp"] {
+        std::fs::create_dir_all(root.join(folder)).unwrap();
+    }
+    std::os::unix::fs::symlink("usr/bin", root.join("bin")).unwrap();
+    for program in ["cat", "sh", "ls"] {
+        let file = std::fs::canonicalize(Path::new("/usr/bin").join(program)).unwrap();
+        std::fs::copy(&file, root.join("usr/bin").join(program)).unwrap();
+        let needed = Command::new("ldd").arg(&file).output().unwrap();
+        let gcc = "libgcc_s.so.1 => /lib/x86_64-linux-gnu/libgcc_s.so.1 (0)";
+        for line in text(&needed.stdout).lines().chain([gcc]) {
+            let Some(library) = line.split_whitespace().find(|word| word.starts_with('/')) else {
+                continue;
+            };
+            let to = root.join(library.trim_start_matches('/'));
+            std::fs::create_dir_all(to.parent().unwrap()).unwrap();
+            std::fs::copy(library, to).unwrap();
+        }
+    }
+    Some(root)
+}
+
+#[test]
+fn a_program_can_have_another_root() {
+    let Some(root) = small_root("root") else {
+        return;
+    };
+    let root = root.to_str().unwrap();
+    let (report, config) = (scratch("in-root/r.json"), scratch("in-root/c.json"));
+    std::fs::create_dir_all(report.parent().unwrap()).unwrap();
+    std::fs::write(&config, r#"{"gpu": "w7900"}"#).unwrap();
+    let script = "cat /sys/class/kfd/kfd/topology/nodes/1/properties; ls / /run/rocjitsu";
+    let out = prints(&[
+        "run",
+        "--root",
+        root,
+        "--config",
+        config.to_str().unwrap(),
+        "--report",
+        report.to_str().unwrap(),
+        "--",
+        "sh",
+        "-c",
+        script,
+    ]);
+    assert!(out.contains("gfx_target_version 110000"), "{out}");
+    assert!(
+        !out.contains("home") && out.contains("librocjitsu_preload.so"),
+        "{out}"
+    );
+    let written = std::fs::read_to_string(&report).unwrap();
+    assert!(written.contains("\"complete\": true"), "{written}");
+    // Nothing stays behind.
+    let run = Path::new(root).join("run");
+    assert_eq!(std::fs::read_dir(run).unwrap().count(), 0);
+    assert!(fails(127, &["run", "--root", root, "--", "grep"]).contains("not found"));
+    assert!(fails(1, &["run", "--root", "/etc", "--", "sh"]).contains("no directory proc"));
+}
+
+#[test]
+fn the_report_of_a_killed_program_names_the_signal() {
+    let json = scratch("killed.json");
+    let shown = json.to_str().unwrap();
+    // The shell's own driver is what it reports of.
+    let script = "exec 3< /dev/kfd; until grep -q complete $0; do sleep 0.05; done; kill -9 $$";
+    fails(
+        128 + 9,
+        &["run", "--report", shown, "--", "sh", "-c", script, shown],
+    );
+    let report: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(&json).unwrap()).unwrap();
+    assert_eq!(report["signal"], 9, "{report}");
+    assert_eq!(report["complete"], false);
+}
+
+#[test]
+fn a_file_of_the_reference_runs_a_program_in_the_short_form() {
+    let file = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../config/samples/amd-format.json"
+    );
+    let nodes = "/sys/class/kfd/kfd/topology/nodes";
+    let out = prints(&["--config", file, "--", "ls", nodes]);
+    assert_eq!(out, "0\n1\n2\n");
+}
+
+#[test]
+fn a_program_starts_with_no_signal_blocked() {
+    // Unlike a shell, cat does not look at the mask that it is started with.
+    let mut child = rocjitsu(&["run", "--", "cat"])
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    std::io::Write::write_all(&mut input, b"ready\n").unwrap();
+    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
+    assert_eq!(lines.next().unwrap().unwrap(), "ready");
+    let done = Command::new("kill")
+        .args(["-TERM", &child.id().to_string()])
+        .status()
+        .unwrap();
+    assert!(done.success());
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while child.try_wait().unwrap().is_none() && std::time::Instant::now() < until {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    // A program that the signal did not end ends now, with 0.
+    drop(input);
+    assert_eq!(child.wait().unwrap().code(), Some(128 + 15));
 }
 
 #[test]

@@ -11,6 +11,7 @@ use crate::overrides::{check, override_gpu};
 use crate::plugins;
 use crate::presets::{preset, preset_names};
 use crate::reference;
+use crate::threads::{Place, ThreadTable, Threads};
 
 /// Lane back ends by name.
 const LANES: [&str; 3] = ["scalar", "avx2", "avx512"];
@@ -68,6 +69,8 @@ pub struct Config {
     pub cpu: Cpu,
     /// How the simulation runs.
     pub options: Options,
+    /// How its thread keys were resolved, if it has any.
+    pub threads: Option<ThreadTable>,
     /// What the file asks for and does not get. To be shown to the user.
     pub warnings: Vec<Warning>,
 }
@@ -79,6 +82,7 @@ impl Config {
             cards: vec![(preset(name)?, PartitionMode::Spx)],
             cpu: Cpu::host(),
             options: Options::default(),
+            threads: None,
             warnings: Vec::new(),
         })
     }
@@ -154,7 +158,7 @@ impl Config {
 
     /// The configuration that environment variables describe: `ROCJITSU_CONFIG` (a preset's name
     /// or a file's path; without it one MI300X), `ROCJITSU_NUM_GPUS`, `ROCJITSU_THREADS`,
-    /// `ROCJITSU_LANES`, `ROCJITSU_REPORT`, `ROCJITSU_KFD_VERSION`, `ROCJITSU_VERBOSE`.
+    /// `ROCJITSU_LANES`, `ROCJITSU_REPORT`, `ROCJITSU_KFD_VERSION`, `ROCJITSU_VERBOSE`, `ROCJITSU_PLUGINS`.
     ///
     /// `get` gives a variable's value; empty ones count as absent.
     ///
@@ -189,6 +193,7 @@ impl Config {
         }
         if let Some(threads) = number("ROCJITSU_THREADS", 1, MOST_THREADS)? {
             config.options.threads = Some(threads);
+            config.threads = None;
         }
         if let Some(verbose) = number("ROCJITSU_VERBOSE", 0, 3)? {
             config.options.verbose = verbose;
@@ -202,6 +207,9 @@ impl Config {
                 });
             }
             config.options.lanes = Some(lanes);
+        }
+        if let Some(plugins) = get("ROCJITSU_PLUGINS") {
+            config.options.plugins.add(&plugins);
         }
         if let Some(report) = get("ROCJITSU_REPORT") {
             config.options.report = Some(report.into());
@@ -236,6 +244,14 @@ impl Config {
         }
         self.cards = vec![first; count];
         Ok(())
+    }
+
+    /// How many threads work, and how that number came about.
+    pub fn thread_table(&self) -> ThreadTable {
+        match &self.threads {
+            Some(table) => table.clone(),
+            None => ThreadTable::plain(self.options.threads, self.cards.len() as u32),
+        }
     }
 
     /// The machine.
@@ -312,12 +328,30 @@ fn read_own(top: &Section<'_>) -> json::Result<Config> {
         cpu.memory_bytes = memory;
         section.finish()?;
     }
-    plugins::read(top, &mut warnings)?;
+    options.plugins = plugins::read(top, &mut warnings)?;
+    let keys = Threads::read(top)?;
+    let mut threads = None;
+    if keys.given() {
+        if options.threads.is_some() {
+            return fault(
+                "threads",
+                "it excludes num_threads, cpu_dispatch_threads, async_helper_threads, cpu_thread_budget and \
+                 thread_allocations",
+            );
+        }
+        let most = |of: fn(&Gpu) -> u32| cards.iter().map(|(gpu, _)| of(gpu)).max().unwrap_or(1);
+        let (xccs, cus) = (most(|g| g.xccs), most(|g| g.compute_units / g.xccs.max(1)));
+        let (table, warning) = keys.resolve(Place::here(cards.len().max(1) as u32, xccs, cus))?;
+        options.threads = Some(table.threads);
+        threads = Some(table);
+        warnings.extend(warning);
+    }
     top.finish()?;
     Ok(Config {
         cards,
         cpu,
         options,
+        threads,
         warnings,
     })
 }

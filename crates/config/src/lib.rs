@@ -24,4 +24,6 @@ pub use gpu::{
     MemoryKind, NBIF_HWID, Partition, PartitionMode, SDMA0_HWID, Sdma,
 };
 pub use machine::{KfdVersion, MOST_NODES, Machine, MachineError, Options};
+pub use plugins::PluginOptions;
 pub use presets::{PRESETS, preset, preset_for_target, preset_names};
+pub use threads::{ThreadRow, ThreadTable};

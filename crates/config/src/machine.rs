@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::cpu::Cpu;
 use crate::gpu::{CacheScope, Gpu, Partition, PartitionMode};
+use crate::plugins::PluginOptions;
 
 /// The most GPU nodes of a machine: as many render nodes as there are (128 to 255).
 pub const MOST_NODES: usize = 128;
@@ -56,6 +57,8 @@ pub struct Options {
     pub report: Option<PathBuf>,
     /// 0 (silent but for errors) to 3.
     pub verbose: u32,
+    /// The plugins that watch.
+    pub plugins: PluginOptions,
 }
 
 impl Default for Options {
@@ -68,6 +71,7 @@ impl Default for Options {
             svm: true,
             report: None,
             verbose: 0,
+            plugins: PluginOptions::default(),
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::machine::{MOST_NODES, Options};
 use crate::overrides::{VRAM_BYTES, check, lines, read_ip_versions, set_cache, widen_arrays};
 use crate::plugins;
 use crate::presets::{PRESETS, preset_for_target};
-use crate::threads::Threads;
+use crate::threads::{Place, Threads};
 
 /// Families of instruction sets by the names that the format has for them.
 const ARCHITECTURES: [(&str, Option<&str>); 11] = [
@@ -112,16 +112,21 @@ pub(crate) fn read(top: &Section<'_>) -> Result<Config> {
     for (key, text) in components.unused() {
         unused(key, text);
     }
-    plugins::read(top, &mut warnings)?;
+    let plugins = plugins::read(top, &mut warnings)?;
     top.finish()?;
+    let (table, warning) =
+        threads.resolve(Place::here(count, gpu.xccs, gpu.compute_units / gpu.xccs))?;
+    warnings.extend(warning);
     let options = Options {
-        threads: Some(threads.resolve(count, gpu.xccs, gpu.compute_units / gpu.xccs)),
+        threads: Some(table.threads),
+        plugins,
         ..Options::default()
     };
     Ok(Config {
         cards: vec![(gpu, PartitionMode::Spx); count as usize],
         cpu: Cpu::host(),
         options,
+        threads: Some(table),
         warnings,
     })
 }

@@ -50,6 +50,33 @@ fn with(path: &[&str], new: Value) -> Value {
 }
 
 #[test]
+fn files_with_the_references_keys_load_as_files() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/config");
+    for (file, target, count, compute_units) in [
+        ("gfx90a", "gfx90a", 1, 104),
+        ("gfx950-two", "gfx950", 2, 256),
+        ("gfx1100", "gfx1100", 1, 96),
+        ("gfx1250-four", "gfx1250", 4, 256),
+    ] {
+        let path = folder.join(file).with_extension("json");
+        let config = Config::named(path.to_str().unwrap()).unwrap();
+        let machine = config.machine().unwrap();
+        assert_eq!(machine.gpus.len(), count, "{file}");
+        for gpu in &machine.gpus {
+            assert_eq!(
+                (gpu.target.as_str(), gpu.compute_units),
+                (target, compute_units)
+            );
+        }
+        // All that has no effect is time and what is inside of caches.
+        for warning in &config.warnings {
+            let known = warning.key.starts_with("topology") || warning.key.ends_with("_assoc");
+            assert!(known, "{file}: {warning}");
+        }
+    }
+}
+
+#[test]
 fn a_sample_loads_as_it_is() {
     let config = parse(&sample()).unwrap();
     let machine = config.machine().unwrap();
@@ -90,7 +117,6 @@ fn a_sample_loads_as_it_is() {
             "vm.gpu.device.l2_assoc",
             "vm.gpu.pci.vram_aperture_bytes",
             "topology: num_hbm_stacks, topology: sgprs_per_wf, topology: vgprs_per_wf, topology.links",
-            "plugins.race",
         ]
     );
 }
@@ -215,8 +241,8 @@ fn wrong_files_name_the_key() {
             "did you mean `thread_allocations`?",
         ),
         (
-            with(&["require_all_plugins"], json!(true)),
-            "plugins.race: the plugin `race` is not built",
+            with(&["plugins", "race"], json!({"limit": []})),
+            "plugins.race.limit: a text, a number or a truth value belongs here",
         ),
         (
             with(&["sinks", "dir"], Value::Null),
@@ -338,4 +364,35 @@ proptest! {
             prop_assert!(error.to_string().starts_with("c.json: "));
         }
     }
+}
+
+#[test]
+fn plugins_come_from_files_and_the_environment() {
+    let text = json!({
+        "gpu": "mi300x",
+        "plugins": {"race": {"limit": 3, "fail": true}, "logging": {}},
+        "require_all_plugins": true,
+        "sinks": {"types": ["stderr", "file"], "dir": "/tmp/x"},
+    })
+    .to_string();
+    let config = Config::parse(&text, Path::new("x.json")).unwrap();
+    let mut plugins = config.options.plugins;
+    plugins.add("trace:wave=0,short; throughput");
+    assert!(plugins.require_all && plugins.directory == Some("/tmp/x".into()));
+    assert_eq!(plugins.sinks, ["stderr", "file"]);
+    let names: Vec<_> = plugins
+        .plugins
+        .iter()
+        .map(|(name, _)| name.as_str())
+        .collect();
+    assert_eq!(names, ["logging", "race", "trace", "throughput"]);
+    let option = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+    assert_eq!(
+        plugins.plugins[1].1,
+        [option("fail", "true"), option("limit", "3")]
+    );
+    assert_eq!(
+        plugins.plugins[2].1,
+        [option("wave", "0"), option("short", "")]
+    );
 }

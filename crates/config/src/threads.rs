@@ -2,13 +2,45 @@
 //!
 //! There, engine threads (`num_threads`, at most one for each die of all GPUs), a dispatch width for each GPU
 //! (`cpu_dispatch_threads`) and helpers (`async_helper_threads`) are chosen from a table by a budget. Here all threads do
-//! the same work, so that only their sum counts: E + GPUs * (D - 1) + H.
+//! the same work, so that only their sum counts: E + Σ(D − 1) over the GPUs + H.
 
-use crate::file::MOST_THREADS;
-use crate::json::{Result, Section};
+use crate::file::{MOST_THREADS, Warning};
+use crate::json::{Result, Section, fault};
 
 /// The ceiling of engines and dispatch together if no budget is given.
 const USUAL_CEILING: u32 = 32;
+
+/// How many threads a configuration comes to, and why.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct ThreadTable {
+    /// Threads that may be used.
+    pub budget: u32,
+    /// The most that engines and dispatch may have of them together.
+    pub ceiling: u32,
+    /// GPUs that a dispatch width is for.
+    pub gpus: u32,
+    /// The rows in the order of the file, explicit keys put in their places. One row if there is no table.
+    pub rows: Vec<ThreadRow>,
+    /// Index of the row that counts.
+    pub chosen: usize,
+    /// Worker threads.
+    pub threads: u32,
+}
+
+/// A row of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct ThreadRow {
+    /// Engine threads (`num_threads`), at most one for each die.
+    pub engines: u32,
+    /// Dispatch width of each GPU (`cpu_dispatch_threads`), at most one for each compute unit of a die.
+    pub dispatch: u32,
+    /// Helpers (`async_helper_threads`).
+    pub helpers: u32,
+    /// Threads that it takes.
+    pub cost: u32,
+    /// Whether the budget allows it.
+    pub fits: bool,
+}
 
 /// The keys.
 #[derive(Clone, Debug, Default)]
@@ -21,6 +53,7 @@ pub(crate) struct Threads {
     helpers: Option<u32>,
     budget: u32,
     table: Vec<Row>,
+    given: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -30,20 +63,51 @@ struct Row {
     helpers: u32,
 }
 
+/// What the host and the GPUs allow.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    /// Cores of the host.
+    pub cores: u32,
+    /// GPUs.
+    pub gpus: u32,
+    /// Dies of each.
+    pub xccs: u32,
+    /// Compute units of a die.
+    pub cus: u32,
+}
+
+impl Place {
+    /// GPUs on this host.
+    pub fn here(gpus: u32, xccs: u32, cus: u32) -> Place {
+        let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
+        Place {
+            cores,
+            gpus,
+            xccs,
+            cus,
+        }
+    }
+}
+
 impl Threads {
     pub fn read(top: &Section<'_>) -> Result<Self> {
         let count = 0..=MOST_THREADS;
         let helpers = top.signed("async_helper_threads", -1..=128)?;
+        let engines = top.small("num_threads", count.clone())?;
+        let dispatch = top.small("cpu_dispatch_threads", count.clone())?;
+        let budget = top.small("cpu_thread_budget", count)?;
+        let table = top.sections("thread_allocations")?;
         let mut threads = Threads {
-            engines: top.small("num_threads", count.clone())?.unwrap_or(0),
-            dispatch: top
-                .small("cpu_dispatch_threads", count.clone())?
-                .unwrap_or(0),
+            engines: engines.unwrap_or(0),
+            dispatch: dispatch.unwrap_or(0),
             helpers: helpers.and_then(|helpers| u32::try_from(helpers).ok()),
-            budget: top.small("cpu_thread_budget", count)?.unwrap_or(0),
+            budget: budget.unwrap_or(0),
             table: Vec::new(),
+            given: helpers.is_some()
+                || table.is_some()
+                || engines.or(dispatch).or(budget).is_some(),
         };
-        for row in top.sections("thread_allocations")?.unwrap_or_default() {
+        for row in table.unwrap_or_default() {
             let get = |key, low| row.small(key, low..=MOST_THREADS);
             threads.table.push(Row {
                 engines: get("num_threads", 1)?.unwrap_or(1),
@@ -55,42 +119,115 @@ impl Threads {
         Ok(threads)
     }
 
-    /// Worker threads for this many GPUs with this many dies of this many compute units each, on
-    /// this host.
-    pub fn resolve(&self, gpus: u32, xccs: u32, cus: u32) -> u32 {
-        let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
-        self.resolve_on(cores, gpus, xccs, cus)
+    /// Whether a file has any of the keys.
+    pub fn given(&self) -> bool {
+        self.given
     }
 
-    fn resolve_on(&self, cores: u32, gpus: u32, xccs: u32, cus: u32) -> u32 {
-        let serial = Row {
+    /// The table for these GPUs, and a warning if it asks for helpers.
+    ///
+    /// # Errors
+    /// No row fits a budget that was given, or the one chosen takes more threads than there can be.
+    pub fn resolve(&self, place: Place) -> Result<(ThreadTable, Option<Warning>)> {
+        let (budget, ceiling) = match self.budget {
+            0 => (place.cores.max(1), USUAL_CEILING),
+            given => (given, u32::MAX),
+        };
+        let explicit = self.engines > 0 && self.dispatch > 0 && self.helpers.is_some();
+        let complete = |row: &Row| {
+            let or = |given: u32, row| if given > 0 { given } else { row };
+            let dies = place.gpus.saturating_mul(place.xccs);
+            let engines = or(self.engines, row.engines).min(dies).max(1);
+            let dispatch = or(self.dispatch, row.dispatch).min(place.cus).max(1);
+            let helpers = self.helpers.unwrap_or(row.helpers);
+            let working = engines.saturating_add(place.gpus.saturating_mul(dispatch - 1));
+            let cost = working.saturating_add(helpers);
+            ThreadRow {
+                engines,
+                dispatch,
+                helpers,
+                cost,
+                fits: explicit || working <= ceiling && cost <= budget,
+            }
+        };
+        const SERIAL: Row = Row {
             engines: 1,
             dispatch: 1,
             helpers: 0,
         };
-        let (budget, ceiling) = match self.budget {
-            0 => (cores.max(1), USUAL_CEILING),
-            given => (given, u32::MAX),
+        let mut rows: Vec<_> = self.table.iter().map(complete).collect();
+        // Of equal ones the last.
+        let best = (0..rows.len())
+            .filter(|&i| rows[i].fits)
+            .max_by_key(|&i| rows[i].cost);
+        let chosen = match best {
+            Some(best) => best,
+            None if self.budget > 0 && !rows.is_empty() => {
+                let least = rows.iter().map(|row| row.cost).min().unwrap_or(0);
+                return fault(
+                    "cpu_thread_budget",
+                    format!(
+                        "{budget} threads are too few for every row of thread_allocations: the smallest takes {least}"
+                    ),
+                );
+            }
+            // Explicit keys count even beyond the budget; without any it is one thread.
+            None => {
+                rows.push(complete(&SERIAL));
+                rows.len() - 1
+            }
         };
-        let cost = |row: Row| {
-            let or = |given: u32, row| if given > 0 { given } else { row };
-            let engines = or(self.engines, row.engines)
-                .min(gpus.saturating_mul(xccs))
-                .max(1);
-            let dispatch = or(self.dispatch, row.dispatch).min(cus).max(1);
-            let working = engines + gpus * (dispatch - 1);
-            (working, working + self.helpers.unwrap_or(row.helpers))
+        let row = rows[chosen];
+        if row.cost > MOST_THREADS {
+            return fault(
+                "num_threads",
+                format!(
+                    "{} engine threads, {} for each of {} GPUs and {} helpers are {} threads: at most {MOST_THREADS} are possible",
+                    row.engines, row.dispatch, place.gpus, row.helpers, row.cost
+                ),
+            );
+        }
+        let warning = (row.helpers > 0).then(|| Warning {
+            key: match (self.helpers, self.table.is_empty()) {
+                (None, false) => format!("thread_allocations[{chosen}].async_helper_threads"),
+                _ => "async_helper_threads".to_owned(),
+            },
+            text: format!(
+                "no helpers take matrix instructions off a wave: handing one over costs more than executing it \
+                 (docs/performance.md); the {} threads work on waves like the others",
+                row.helpers
+            ),
+        });
+        let table = ThreadTable {
+            budget,
+            ceiling,
+            gpus: place.gpus,
+            rows,
+            chosen,
+            threads: row.cost.max(1),
         };
-        let fitting = self
-            .table
-            .iter()
-            .map(|&row| cost(row))
-            .filter(|&(working, total)| working <= ceiling && total <= budget)
-            .map(|(_, total)| total)
-            .max();
-        fitting
-            .unwrap_or_else(|| cost(serial).1)
-            .clamp(1, MOST_THREADS)
+        Ok((table, warning))
+    }
+}
+
+impl ThreadTable {
+    /// Of a configuration that says how many threads there are, or leaves it to the host.
+    pub(crate) fn plain(threads: Option<u32>, gpus: u32) -> ThreadTable {
+        let threads = threads.unwrap_or_else(|| Place::here(gpus, 1, 1).cores);
+        ThreadTable {
+            budget: threads,
+            ceiling: threads,
+            gpus,
+            rows: vec![ThreadRow {
+                engines: threads,
+                dispatch: 1,
+                helpers: 0,
+                cost: threads,
+                fits: true,
+            }],
+            chosen: 0,
+            threads,
+        }
     }
 }
 
@@ -104,6 +241,16 @@ mod tests {
             dispatch,
             helpers,
         }
+    }
+
+    fn on(threads: &Threads, cores: u32, gpus: u32, cus: u32) -> Result<ThreadTable> {
+        let place = Place {
+            cores,
+            gpus,
+            xccs: 8,
+            cus,
+        };
+        threads.resolve(place).map(|(table, _)| table)
     }
 
     /// The tables of the format's documentation for a GPU with eight dies.
@@ -123,21 +270,21 @@ mod tests {
             ],
             ..Threads::default()
         };
-        let on = |threads: &Threads, cores| threads.resolve_on(cores, 1, 8, 32);
+        let count = |threads: &Threads, cores| on(threads, cores, 1, 32).unwrap().threads;
         for (cores, total) in [(1, 1), (2, 2), (4, 4), (8, 8), (12, 8), (16, 16), (24, 24)] {
-            assert_eq!(on(&threads, cores), total, "{cores} cores");
+            assert_eq!(count(&threads, cores), total, "{cores} cores");
         }
         for (cores, total) in [(32, 32), (33, 32), (34, 34), (200, 48)] {
-            assert_eq!(on(&threads, cores), total, "{cores} cores");
+            assert_eq!(count(&threads, cores), total, "{cores} cores");
         }
         threads.helpers = Some(0);
-        assert_eq!(on(&threads, 200), 32);
+        assert_eq!(count(&threads, 200), 32);
         threads.budget = 4;
-        assert_eq!(on(&threads, 200), 4);
+        assert_eq!(count(&threads, 200), 4);
         // Explicit numbers are taken even beyond the budget, but for what the GPU has.
         threads.engines = 16;
         threads.dispatch = 1;
-        assert_eq!(on(&threads, 2), 8);
+        assert_eq!(count(&threads, 2), 8);
         // The two-GPU table with one engine.
         let threads = Threads {
             engines: 1,
@@ -145,7 +292,67 @@ mod tests {
             budget: 7,
             ..Threads::default()
         };
-        assert_eq!(threads.resolve_on(1, 2, 8, 32), 5);
-        assert_eq!(Threads::default().resolve_on(64, 1, 8, 38), 1);
+        assert_eq!(on(&threads, 1, 2, 32).unwrap().threads, 5);
+        assert_eq!(on(&Threads::default(), 64, 1, 38).unwrap().threads, 1);
+    }
+
+    #[test]
+    fn of_equal_rows_the_last_counts() {
+        let threads = Threads {
+            table: vec![row(4, 1, 0), row(1, 4, 0), row(2, 2, 1), row(2, 2, 9)],
+            ..Threads::default()
+        };
+        let table = on(&threads, 4, 1, 32).unwrap();
+        assert_eq!((table.chosen, table.threads), (2, 4));
+        assert_eq!(
+            table.rows.iter().map(|row| row.fits).collect::<Vec<_>>(),
+            [true, true, true, false]
+        );
+    }
+
+    #[test]
+    fn helpers_are_told_to_be_off_by_the_key_that_asks_for_them() {
+        let place = Place {
+            cores: 64,
+            gpus: 1,
+            xccs: 8,
+            cus: 32,
+        };
+        let key = |threads: &Threads| threads.resolve(place).unwrap().1.map(|w| w.key);
+        let mut threads = Threads {
+            table: vec![row(1, 1, 0), row(2, 2, 3)],
+            ..Threads::default()
+        };
+        assert_eq!(
+            key(&threads).as_deref(),
+            Some("thread_allocations[1].async_helper_threads")
+        );
+        threads.helpers = Some(0);
+        assert_eq!(key(&threads), None);
+        threads.helpers = Some(1);
+        assert_eq!(key(&threads).as_deref(), Some("async_helper_threads"));
+        threads.table.clear();
+        assert_eq!(key(&threads).as_deref(), Some("async_helper_threads"));
+    }
+
+    #[test]
+    fn what_is_impossible_is_an_error() {
+        let threads = Threads {
+            budget: 3,
+            table: vec![row(4, 1, 0), row(2, 4, 0)],
+            ..Threads::default()
+        };
+        let error = on(&threads, 64, 1, 32).unwrap_err();
+        assert!(
+            error.reason.contains("the smallest takes 4"),
+            "{}",
+            error.reason
+        );
+        let threads = Threads {
+            dispatch: 600,
+            ..Threads::default()
+        };
+        let error = on(&threads, 64, 2, 1000).unwrap_err();
+        assert!(error.reason.contains("1199 threads"), "{}", error.reason);
     }
 }

@@ -3,6 +3,20 @@
 //! Rules: CDNA5 manual section 5.6 (RDNA4 5.6). Each wave has, for each barrier, one bit "complete since I
 //! last waited"; here it is set when the barrier's phase differs from the wave's. A barrier is complete when
 //! as many waves have signalled (or, for the workgroup's own barrier, ended) as it has members.
+//!
+//! The waves of a workgroup may run on several threads: all state is in atomic words ([`Cell`]), and nobody is woken.
+//! A scheduler asks whether a wave is ready.
+
+mod cell;
+#[cfg(test)]
+#[allow(clippy::duplicate_mod)] // It has the cell over loom's atomics.
+mod model;
+
+mod atomics {
+    pub use std::sync::atomic::{AtomicU64, Ordering};
+}
+
+pub use cell::Cell;
 
 use crate::wave::{Barrier, Group, Waiting, Wave};
 
@@ -15,22 +29,27 @@ pub const NAMED_LIMIT: u32 = 16;
 pub const CLUSTER: usize = 17;
 
 /// Whether the workgroup has more than one wave. If not, barrier instructions do nothing.
+#[inline]
 pub fn in_workgroup(group: &Group) -> bool {
-    group.barriers[WORKGROUP].members > 1
+    group.barriers[WORKGROUP].get().members > 1
 }
 
 /// A wave signals a barrier. Returns whether it is the first in this phase.
-pub fn signal(group: &mut Group, slot: usize) -> bool {
-    let barrier = &mut group.barriers[slot];
-    let first = barrier.signalled == 0;
-    barrier.signalled += 1;
-    complete(barrier);
-    first
+#[inline]
+pub fn signal(group: &Group, slot: usize) -> bool {
+    group.barriers[slot].update(group.shared, |barrier| {
+        let first = barrier.signalled == 0;
+        barrier.signalled += 1;
+        complete(barrier);
+        first
+    })
 }
 
 /// A wave waits for a barrier. Returns whether it can go on at once; if not, [`Wave::waiting`] says so.
+#[inline]
 pub fn wait(wave: &mut Wave, group: &Group, slot: usize) -> bool {
-    let phase = group.barriers[slot].phase;
+    let phase = group.barriers[slot].phase();
+    wave.past_barrier = true;
     if wave.barrier_phase[slot] != phase {
         wave.barrier_phase[slot] = phase;
         return true;
@@ -42,33 +61,39 @@ pub fn wait(wave: &mut Wave, group: &Group, slot: usize) -> bool {
 }
 
 /// Whether a wave that is not running can run: for the scheduler.
+#[inline]
 pub fn ready(wave: &Wave, group: &Group) -> bool {
     match wave.waiting {
-        Waiting::No | Waiting::Turn => true,
+        Waiting::No | Waiting::Turn | Waiting::Order => true,
         // The scheduler asks the device.
         Waiting::Gws(_) | Waiting::Ended => false,
         Waiting::Barrier(slot) => {
             let slot = usize::from(slot) % group.barriers.len();
-            group.barriers[slot]
-                .phase
-                .wrapping_sub(wave.barrier_phase[slot]) as i32
-                >= 0
+            reached(group, slot, wave.barrier_phase[slot])
         }
     }
 }
 
+/// Whether a barrier has come to a phase.
+#[inline]
+pub fn reached(group: &Group, slot: usize, phase: u32) -> bool {
+    group.barriers[slot].phase().wrapping_sub(phase) as i32 >= 0
+}
+
 /// Whether a barrier has completed since the wave last waited for it.
 pub fn is_complete(wave: &Wave, group: &Group, slot: usize) -> bool {
-    group.barriers[slot].phase != wave.barrier_phase[slot]
+    group.barriers[slot].phase() != wave.barrier_phase[slot]
 }
 
 /// A wave has ended: the workgroup's barrier no longer waits for it.
-pub fn wave_ended(group: &mut Group) {
-    let barrier = &mut group.barriers[WORKGROUP];
-    barrier.ended += 1;
-    if barrier.signalled > 0 {
-        complete(barrier);
-    }
+#[inline]
+pub fn wave_ended(group: &Group) {
+    group.barriers[WORKGROUP].update(group.shared, |barrier| {
+        barrier.ended += 1;
+        if barrier.signalled > 0 {
+            complete(barrier);
+        }
+    });
 }
 
 /// A workgroup has ended: its cluster's barrier no longer waits for it.
@@ -80,36 +105,42 @@ pub fn workgroup_ended(cluster: &mut Barrier) {
 }
 
 /// Sets the members of a named barrier, unless `members` is 0.
-pub fn set_members(group: &mut Group, slot: usize, members: u32) {
+#[inline]
+pub fn set_members(group: &Group, slot: usize, members: u32) {
     if members != 0 {
-        group.barriers[slot].members = members;
+        group.barriers[slot].update(group.shared, |barrier| barrier.members = members);
     }
+}
+
+/// Forgets the signals of the present phase.
+pub fn restart(group: &Group, slot: usize) {
+    group.barriers[slot].update(group.shared, |barrier| barrier.signalled = 0);
 }
 
 /// A wave joins a named barrier: from now on it hears when that one completes.
 pub fn join(wave: &mut Wave, group: &Group, slot: usize) {
     wave.named_barrier = slot as u8;
-    wave.barrier_phase[slot] = group.barriers[slot].phase;
+    wave.barrier_phase[slot] = group.barriers[slot].phase();
 }
 
 /// A wave leaves the named barrier it has joined, which then has one member less. Returns whether it was
 /// the last one (false if it had joined none).
-pub fn leave(wave: &mut Wave, group: &mut Group) -> bool {
+pub fn leave(wave: &mut Wave, group: &Group) -> bool {
     let slot = usize::from(std::mem::take(&mut wave.named_barrier));
     if slot == 0 {
         return false;
     }
-    let barrier = &mut group.barriers[slot];
-    barrier.members = barrier.members.saturating_sub(1);
-    let last = barrier.members == 0;
-    if barrier.signalled > 0 {
-        complete(barrier);
-    }
-    last
+    group.barriers[slot].update(group.shared, |barrier| {
+        barrier.members = barrier.members.saturating_sub(1);
+        if barrier.signalled > 0 {
+            complete(barrier);
+        }
+        barrier.members == 0
+    })
 }
 
 /// What `s_get_barrier_state` reads: valid, member count, signal count.
-pub fn state(barrier: &Barrier) -> u32 {
+pub fn state(barrier: Barrier) -> u32 {
     let members = barrier.members.saturating_sub(barrier.ended);
     1 | (members & 0x7f) << 4 | (barrier.signalled & 0x7f) << 16
 }
@@ -126,24 +157,21 @@ mod tests {
     use super::*;
 
     fn group(waves: u32) -> Group {
-        let mut barriers = [Barrier::default(); 32];
-        barriers[WORKGROUP].members = waves;
-        Group {
-            lds: Vec::new(),
-            id: [0; 3],
-            barriers,
+        let group = Group {
             live: waves,
-            linear: 0,
-        }
+            ..Group::default()
+        };
+        set_members(&group, WORKGROUP, waves);
+        group
     }
 
     #[test]
     fn the_last_signal_releases_all() {
-        let mut group = group(3);
+        let group = group(3);
         let mut waves = [Wave::new(32), Wave::new(32), Wave::new(32)];
         for round in 0..3 {
             for (i, wave) in waves.iter_mut().enumerate() {
-                assert_eq!(signal(&mut group, WORKGROUP), i == 0, "round {round}");
+                assert_eq!(signal(&group, WORKGROUP), i == 0, "round {round}");
                 let passed = wait(wave, &group, WORKGROUP);
                 assert_eq!(passed, i == 2, "round {round}: wave {i}");
             }
@@ -156,10 +184,10 @@ mod tests {
 
     #[test]
     fn a_signal_may_come_long_before_the_wait_and_counts_once() {
-        let mut group = group(2);
+        let group = group(2);
         let (mut a, mut b) = (Wave::new(32), Wave::new(32));
-        signal(&mut group, WORKGROUP);
-        signal(&mut group, WORKGROUP);
+        signal(&group, WORKGROUP);
+        signal(&group, WORKGROUP);
         assert!(is_complete(&a, &group, WORKGROUP));
         assert!(wait(&mut a, &group, WORKGROUP));
         assert!(!is_complete(&a, &group, WORKGROUP));
@@ -173,41 +201,41 @@ mod tests {
 
     #[test]
     fn waves_that_end_are_not_waited_for() {
-        let mut group = group(3);
+        let group = group(3);
         let mut waves = [Wave::new(32), Wave::new(32)];
-        signal(&mut group, WORKGROUP);
+        signal(&group, WORKGROUP);
         assert!(!wait(&mut waves[0], &group, WORKGROUP));
-        wave_ended(&mut group);
+        wave_ended(&group);
         assert!(!ready(&waves[0], &group));
-        signal(&mut group, WORKGROUP);
+        signal(&group, WORKGROUP);
         assert!(wait(&mut waves[1], &group, WORKGROUP) && ready(&waves[0], &group));
         // The end itself can be what completes the phase; and an end without a signal starts no phase.
-        signal(&mut group, WORKGROUP);
+        signal(&group, WORKGROUP);
         waves[0].waiting = Waiting::No;
         assert!(!wait(&mut waves[0], &group, WORKGROUP));
-        let phase = group.barriers[WORKGROUP].phase;
-        wave_ended(&mut group);
-        assert!(ready(&waves[0], &group) && group.barriers[WORKGROUP].phase == phase + 1);
-        wave_ended(&mut group);
-        assert_eq!(group.barriers[WORKGROUP].phase, phase + 1);
+        let phase = group.barriers[WORKGROUP].phase();
+        wave_ended(&group);
+        assert!(ready(&waves[0], &group) && group.barriers[WORKGROUP].phase() == phase + 1);
+        wave_ended(&group);
+        assert_eq!(group.barriers[WORKGROUP].phase(), phase + 1);
     }
 
     #[test]
     fn named_barriers_have_their_own_members() {
-        let mut group = group(4);
+        let group = group(4);
         let (mut a, mut b) = (Wave::new(32), Wave::new(32));
-        set_members(&mut group, 5, 2);
-        set_members(&mut group, 5, 0);
+        set_members(&group, 5, 2);
+        set_members(&group, 5, 0);
         join(&mut a, &group, 5);
         join(&mut b, &group, 5);
-        assert_eq!(state(&group.barriers[5]), 1 | 2 << 4);
-        signal(&mut group, 5);
-        assert_eq!(state(&group.barriers[5]), 1 | 2 << 4 | 1 << 16);
+        assert_eq!(state(group.barriers[5].get()), 1 | 2 << 4);
+        signal(&group, 5);
+        assert_eq!(state(group.barriers[5].get()), 1 | 2 << 4 | 1 << 16);
         assert!(!wait(&mut a, &group, 5));
         // One leaves: the barrier is complete without its signal.
-        assert!(!leave(&mut b, &mut group));
+        assert!(!leave(&mut b, &group));
         assert!(ready(&a, &group));
-        assert!(leave(&mut a, &mut group));
-        assert!(!leave(&mut a, &mut group), "it has joined none");
+        assert!(leave(&mut a, &group));
+        assert!(!leave(&mut a, &group), "it has joined none");
     }
 }

@@ -41,6 +41,8 @@ pub struct Block {
     heat: AtomicU32,
     /// Whether a thread has begun to compile it.
     claimed: AtomicBool,
+    /// How often it executed, as far as views have told.
+    turns: AtomicU64,
     /// How it executes once that is decided: in parts, or record by record.
     parts: OnceLock<Option<Box<[Part]>>>,
     /// State that it was decoded under.
@@ -93,6 +95,21 @@ impl CodeCache {
             Ok(jit) => Ok(jit.report()),
             Err(why) => Err(why),
         }
+    }
+
+    /// What executed compiled and what was interpreted, of the blocks that are cached and that views which are
+    /// settled or gone have executed.
+    pub fn usage(&self) -> jit::Usage {
+        let mut tally = jit::Tally::default();
+        let blocks = self.blocks.read().unwrap_or_else(|e| e.into_inner());
+        for block in blocks.values() {
+            let turns = block.turns.load(Ordering::Relaxed);
+            if turns > 0 {
+                let parts = block.parts.get().map(Option::as_deref);
+                tally.add(&block.records, parts, block.lanes, turns);
+            }
+        }
+        tally.finish()
     }
 
     /// The parts of a block, or `None` where it is interpreted as a whole.
@@ -225,6 +242,7 @@ impl CodeCache {
             lanes: key.state.lanes(),
             heat: AtomicU32::new(0),
             claimed: AtomicBool::new(false),
+            turns: AtomicU64::new(0),
             parts: match self.jit {
                 Ok(_) => OnceLock::new(),
                 Err(_) => OnceLock::from(None),
@@ -299,20 +317,47 @@ fn holds(memory: &mut MemoryPort<'_>, address: u64, bytes: &[u8]) -> bool {
 /// Entries of a [`CodeView`].
 const VIEW: usize = 1024;
 
-/// A block that ran before, with its key.
-type Entry = Option<(Key, Arc<Block>)>;
+/// A block that ran before.
+struct Seen {
+    key: Key,
+    block: Arc<Block>,
+    /// Executions that the block was not told of.
+    turns: u64,
+}
+
+impl Seen {
+    fn settle(&mut self) {
+        let turns = std::mem::take(&mut self.turns);
+        self.block.turns.fetch_add(turns, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Seen {
+    fn drop(&mut self) {
+        self.settle();
+    }
+}
+
+type Entries = Box<[Option<Seen>]>;
 
 /// What a [`CodeView`] has found; goes with its cache.
 pub struct Found {
     epoch: u64,
-    entries: Box<[Entry]>,
+    entries: Entries,
+}
+
+impl Found {
+    /// Tells blocks how often they executed, for [`CodeCache::usage`].
+    pub fn settle(&mut self) {
+        self.entries.iter_mut().flatten().for_each(Seen::settle);
+    }
 }
 
 /// One worker's view of the cache: finds blocks that ran before without a lock.
 pub struct CodeView<'a> {
     cache: &'a CodeCache,
     epoch: u64,
-    entries: Box<[Entry]>,
+    entries: Entries,
 }
 
 impl<'a> CodeView<'a> {
@@ -321,7 +366,7 @@ impl<'a> CodeView<'a> {
         CodeView {
             cache,
             epoch: cache.epoch.load(Ordering::Acquire),
-            entries: vec![None; VIEW].into(),
+            entries: (0..VIEW).map(|_| None).collect(),
         }
     }
 
@@ -359,7 +404,7 @@ impl<'a> CodeView<'a> {
         let now = self.cache.epoch.load(Ordering::Acquire);
         if now != self.epoch {
             self.epoch = now;
-            self.entries.fill(None);
+            self.entries.fill_with(|| None);
         }
     }
 
@@ -373,12 +418,20 @@ impl<'a> CodeView<'a> {
     ) -> Result<&Block, Fault> {
         let key = Key { pc, state };
         let slot = ((pc >> 2) ^ (pc >> 12) ^ u64::from(state.0)) as usize % VIEW;
-        let hit = matches!(&self.entries[slot], Some((k, _)) if *k == key);
+        let hit = matches!(&self.entries[slot], Some(seen) if seen.key == key);
         if !hit {
-            self.entries[slot] = Some((key, self.cache.block(key, memory)?));
+            let block = self.cache.block(key, memory)?;
+            self.entries[slot] = Some(Seen {
+                key,
+                block,
+                turns: 0,
+            });
         }
-        match &self.entries[slot] {
-            Some((_, block)) => Ok(block),
+        match &mut self.entries[slot] {
+            Some(seen) => {
+                seen.turns += 1;
+                Ok(&seen.block)
+            }
             None => unreachable!("filled above"),
         }
     }

@@ -17,6 +17,7 @@ pub mod lds;
 pub mod lower;
 pub mod matrix;
 pub mod memory;
+pub mod order;
 pub mod record;
 pub mod refusal;
 pub mod registers;

@@ -182,8 +182,9 @@ pub fn lower(inst: Inst, pc: u64, lowering: &mut Lowering) -> Record {
     {
         return stop;
     }
-    if let Some(record) = record.as_mut().filter(|_| indexing) {
-        record.ends_block |= record.dst == Operand::Scalar(scalar::M0 as u8);
+    if let Some(record) = record.as_mut() {
+        record.ends_block |= indexing && record.dst == Operand::Scalar(scalar::M0 as u8);
+        crate::order::apply(record);
     }
     record.unwrap_or_else(|| {
         let mut record = Record::new(inst, pc, Class::Control, unsupported);

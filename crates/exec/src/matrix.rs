@@ -1,6 +1,8 @@
 //! Matrix instructions (MFMA, SMFMAC, WMMA, SWMMAC): operands in registers, products in `lanes`.
 //! They ignore EXEC: all lanes take part (manuals, chapter "Matrix").
 
+use std::mem::MaybeUninit;
+
 use rocjitsu_isa::{Inst, Name};
 use rocjitsu_lanes::matrix::{
     COperand, Family, Kind, MatrixOp, Modifiers, Pointers, Prepared, ScaleFormat, ScaleOperand,
@@ -121,8 +123,8 @@ pub fn lower(inst: &Inst, pc: u64, lowering: &mut Lowering) -> Option<Record> {
     Some(record)
 }
 
-/// Where the registers of an operand begin.
-type Rows<const N: usize> = [*const u32; N];
+/// Room for where the registers of an operand begin.
+type Room<T, const N: usize> = [MaybeUninit<T>; N];
 
 fn run(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
     let Some(details) = record.matrix.as_deref() else {
@@ -142,50 +144,48 @@ fn run(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
         operand => cx.get32(operand),
     });
     // D first: a page that it allocates may be read through another operand.
-    let mut d: [*mut u32; ROWS] = [std::ptr::null_mut(); ROWS];
-    let d = &mut d[..need.d];
-    cx.wave.v.write_ptrs(dst, &mut cx.unit.pool, d);
+    let mut room_d: Room<*mut u32, ROWS> = [const { MaybeUninit::uninit() }; ROWS];
+    let d = cx
+        .wave
+        .v
+        .write_ptrs(dst, &mut cx.unit.pool, &mut room_d[..need.d]);
     let registers = &cx.wave.v;
-    let mut rows_a: Rows<INPUTS> = [std::ptr::null(); INPUTS];
-    let mut rows_b: Rows<INPUTS> = [std::ptr::null(); INPUTS];
-    let mut rows_c: Rows<ROWS> = [std::ptr::null(); ROWS];
-    let mut small: [Rows<2>; 3] = [[std::ptr::null(); 2]; 3];
-    let (a, b) = (&mut rows_a[..need.a], &mut rows_b[..need.b]);
-    registers.read_ptrs(first_a, a);
-    registers.read_ptrs(first_b, b);
-    let c = &mut rows_c[..need.c];
+    let mut room_a: Room<_, INPUTS> = [const { MaybeUninit::uninit() }; INPUTS];
+    let mut room_b: Room<_, INPUTS> = [const { MaybeUninit::uninit() }; INPUTS];
+    let mut room_c: Room<_, ROWS> = [const { MaybeUninit::uninit() }; ROWS];
+    let mut small = [const { [const { MaybeUninit::uninit() }; 2] }; 3];
+    let mut copied;
     let c = match record.src[2] {
+        Operand::Vector(r) if (u32::from(r), need.c) == (dst, need.d) => COperand::InPlace,
         Operand::Vector(r) => {
             let first = u32::from(r);
-            registers.read_ptrs(first, c);
-            let apart = first + need.c as u32 <= dst || dst + need.d as u32 <= first;
-            if !apart && (first, need.c) != (dst, need.d) {
+            let c = registers.read_ptrs(first, &mut room_c[..need.c]);
+            if first + need.c as u32 <= dst || dst + need.d as u32 <= first {
+                COperand::Rows(c)
+            } else {
                 // D lies across C: what a job writes another one would read.
-                for (row, to) in c.iter_mut().zip(cx.unit.matrix.iter_mut()) {
+                copied = [std::ptr::null(); ROWS];
+                for ((row, to), copy) in c.iter().zip(cx.unit.matrix.iter_mut()).zip(&mut copied) {
                     // SAFETY: a register has the lanes of the wave, 64 at most.
                     unsafe { row.copy_to_nonoverlapping(to.as_mut_ptr(), registers.lanes()) };
-                    *row = to.as_ptr();
+                    *copy = to.as_ptr();
                 }
+                COperand::Rows(&copied[..need.c])
             }
-            COperand::Rows(c)
         }
         Operand::Const(k) => COperand::Constant(k),
         _ => COperand::Constant(0),
     };
     let [index, scale_a, scale_b] = &mut small;
     let index = match details.index {
-        Operand::Vector(r) => {
-            let index = &mut index[..need.index];
-            registers.read_ptrs(u32::from(r), index);
-            &*index
-        }
+        Operand::Vector(r) => registers.read_ptrs(u32::from(r), &mut index[..need.index]),
         _ => &[],
     };
     let scales = need.scale;
     let [sa, sb] = details.scale;
     let operands = Pointers {
-        a,
-        b,
+        a: registers.read_ptrs(first_a, &mut room_a[..need.a]),
+        b: registers.read_ptrs(first_b, &mut room_b[..need.b]),
         c,
         index,
         scale_a: scale_operand(registers, sa, shared[0], &mut scale_a[..scales]),
@@ -203,14 +203,11 @@ fn scale_operand<'r>(
     registers: &VectorRegisters,
     operand: Operand,
     shared: u32,
-    found: &'r mut [*const u32],
+    room: &'r mut [MaybeUninit<*const u32>],
 ) -> ScaleOperand<'r, *const u32> {
     match operand {
         Operand::None => ScaleOperand::One,
-        Operand::Vector(r) => {
-            registers.read_ptrs(u32::from(r), found);
-            ScaleOperand::Rows(found)
-        }
+        Operand::Vector(r) => ScaleOperand::Rows(registers.read_ptrs(u32::from(r), room)),
         // An inline float constant stands for its exponent.
         Operand::Const(k) if k > 64 && k <= u64::from(u32::MAX) => {
             ScaleOperand::Constant((k >> 23) as u8)

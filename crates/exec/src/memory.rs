@@ -8,8 +8,8 @@
 //! claim bytes for one thread.
 //!
 //! - Atomic: the read-modify-write operations (`vmem::rmw`, `smem::atomic`) are host atomics on aligned values,
-//!   sequentially consistent; an address that is not aligned stops the wave. Aligned words that scalar instructions
-//!   load are relaxed atomic loads.
+//!   sequentially consistent; an address that is not aligned stops the wave. Aligned words and pairs that scalar
+//!   instructions load are relaxed atomic loads.
 //! - Plain: all other loads and stores of vector and scalar instructions, copies to and from LDS, scratch.
 //!
 //! A kernel without races on the GPU orders its plain accesses by atomics, barriers and the ends of dispatches, which
@@ -17,11 +17,11 @@
 //! with an ordinary instruction and cache-policy bits, as compilers implement atomic loads and stores. Rust's rules
 //! call that a data race. It is accepted, since making all vector accesses atomic would cost their vector
 //! instructions: each access is a machine load or store, in a handler that is reached through a function pointer or in
-//! code compiled instruction by instruction, so nothing merges the accesses of two instructions or repeats one, and aligned words are not torn by
-//! any host that has a back end here. On x86-64 the host keeps their order too; elsewhere the instructions that
+//! code compiled instruction by instruction, so nothing merges the accesses of two instructions or repeats one, and aligned words, pairs and
+//! quadruples of a lane are not torn (`vmem::whole`). On x86-64 the host keeps their order too; elsewhere the instructions that
 //! wait for memory or act on caches are fences ([`order`]).
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// A run of GPU addresses with storage in this process.
 #[derive(Clone, Copy, Debug)]
@@ -262,6 +262,31 @@ impl<'a> MemoryPort<'a> {
             unsafe { p.read_unaligned() }
         };
         Ok(u32::from_le(word))
+    }
+
+    /// Reads words in a row, aligned pairs each as a whole. After an error some may have been read.
+    #[inline(always)]
+    pub fn read_words(&mut self, address: u64, words: &mut [u32]) -> Result<(), FaultKind> {
+        let p = self.locate(address, 4 * words.len() as u64, false)?;
+        if !p.cast::<u64>().is_aligned() {
+            for (word, at) in words.iter_mut().zip((address..).step_by(4)) {
+                *word = self.read_u32(at)?;
+            }
+            return Ok(());
+        }
+        let (pairs, last) = words.as_chunks_mut::<2>();
+        for (at, pair) in pairs.iter_mut().enumerate() {
+            let from = p.cast::<u64>().wrapping_add(at);
+            // SAFETY: `locate` vouches for the bytes, they are aligned, and this process may write all storage.
+            let both = u64::from_le(unsafe { AtomicU64::from_ptr(from) }.load(Ordering::Relaxed));
+            *pair = [both as u32, (both >> 32) as u32];
+        }
+        if let [last] = last {
+            let from = p.cast::<u32>().wrapping_add(2 * pairs.len());
+            // SAFETY: as above.
+            *last = u32::from_le(unsafe { AtomicU32::from_ptr(from) }.load(Ordering::Relaxed));
+        }
+        Ok(())
     }
 
     /// Writes `N` bytes.

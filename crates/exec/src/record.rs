@@ -17,6 +17,9 @@ pub enum Flow {
     Jump,
     /// Leave the wave: `wave.waiting` says what for. It resumes behind this instruction.
     Wait,
+    /// Leave the wave before this instruction, which `wave.pc` names: until the others have had their turn, or for what
+    /// `wave.waiting` says.
+    Again,
     /// Leave the wave for good: `unit.fault` says why.
     Fault,
 }
@@ -112,6 +115,13 @@ pub enum Step {
     FastFull,
     /// Everything else: the handler is called.
     Handler,
+    /// A load or atomic of vector memory: as `Handler`, but the first one after a barrier gives the others a turn.
+    ///
+    /// On the hardware all waves of a workgroup go on from a barrier within some cycles, and memory takes hundreds.
+    /// Kernels have come to count on that: rocPRIM's `ordered_block_id` reads from LDS after a barrier what the first
+    /// wave overwrites as soon as its next load of global memory is back, without a barrier in between. Here a wave
+    /// runs on at once, so the others catch up before it sees what memory answers.
+    Memory,
 }
 
 /// Classes that instructions are counted by.
@@ -192,6 +202,8 @@ pub struct Record {
     pub fast: Fast,
     /// Executes it (also for [`Step::Fast`], where the run loop has a shorter way).
     pub run: Handler,
+    /// What `run` calls where the order of waves matters, once the wave's turn has come ([`crate::order`]).
+    pub in_order: Handler,
     /// Destination.
     pub dst: Operand,
     /// Sources.
@@ -235,6 +247,7 @@ impl Record {
     pub fn new(inst: Inst, pc: u64, class: Class, run: Handler) -> Record {
         Record {
             run,
+            in_order: run,
             kernel: no_kernel,
             fast: Fast::default(),
             dst: Operand::None,

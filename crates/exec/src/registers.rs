@@ -1,6 +1,7 @@
 //! Vector registers of a wave, in 4 KiB pages that exist only where the wave has written.
 //! A page holds 16 registers of a wave of 64 or 32 registers of a wave of 32.
 
+use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
 /// Words in one page.
@@ -16,12 +17,13 @@ pub struct Page([u32; PAGE_WORDS]);
 /// What every absent page reads as.
 static ZEROS: Page = Page([0; PAGE_WORDS]);
 
-/// Pages that waves take and give back; one pool per worker, so no lock.
+/// Pages that waves take and give back; one pool per worker, so no lock. A wave may change workers.
 #[derive(Default)]
 pub struct PagePool {
     free: Vec<Box<Page>>,
-    in_use: usize,
-    peak: usize,
+    /// Pages taken less pages given; below zero where waves gave pages that they had taken from another pool.
+    in_use: isize,
+    peak: isize,
 }
 
 impl PagePool {
@@ -52,7 +54,7 @@ impl PagePool {
 
     /// The most pages that were in use at one time.
     pub fn peak(&self) -> usize {
-        self.peak
+        self.peak.unsigned_abs()
     }
 }
 
@@ -191,20 +193,54 @@ impl VectorRegisters {
         unsafe { self.pages[page].as_ptr().cast::<u32>().add(within) }
     }
 
-    /// Where the lanes of the registers from `first` on begin, for reading.
+    /// Where the lanes of the registers from `first` on begin, for reading: as many as there is room for.
     #[inline]
-    pub fn read_ptrs(&self, first: u32, out: &mut [*const u32]) {
-        for (register, out) in (first..).zip(out) {
-            *out = self.read_ptr(register);
-        }
+    pub fn read_ptrs<'r>(
+        &self,
+        first: u32,
+        room: &'r mut [MaybeUninit<*const u32>],
+    ) -> &'r [*const u32] {
+        self.fill_ptrs(first, room, |lanes| lanes.cast_const());
+        // SAFETY: all of them are filled.
+        unsafe { std::slice::from_raw_parts(room.as_ptr().cast(), room.len()) }
     }
 
     /// Where the lanes of the registers from `first` on begin, for writing; their pages exist
     /// from now on.
     #[inline]
-    pub fn write_ptrs(&mut self, first: u32, pool: &mut PagePool, out: &mut [*mut u32]) {
-        for (register, out) in (first..).zip(out) {
-            *out = self.write_ptr(register, pool);
+    pub fn write_ptrs<'r>(
+        &mut self,
+        first: u32,
+        pool: &mut PagePool,
+        room: &'r mut [MaybeUninit<*mut u32>],
+    ) -> &'r [*mut u32] {
+        let last = first + room.len().saturating_sub(1) as u32;
+        for page in (first >> self.shift)..=(last >> self.shift) {
+            self.write_ptr(page << self.shift, pool);
+        }
+        self.fill_ptrs(first, room, |lanes| lanes);
+        // SAFETY: all of them are filled, and the pages are this wave's own.
+        unsafe { std::slice::from_raw_parts(room.as_ptr().cast(), room.len()) }
+    }
+
+    /// Fills in addresses, a page at a time.
+    #[inline(always)]
+    fn fill_ptrs<T>(
+        &self,
+        mut first: u32,
+        mut room: &mut [MaybeUninit<T>],
+        pointer: impl Fn(*mut u32) -> T,
+    ) {
+        while !room.is_empty() {
+            let (page, within) = self.place(first);
+            let in_page = (1 << self.shift) - (first & ((1 << self.shift) - 1)) as usize;
+            let (now, later) = room.split_at_mut(in_page.min(room.len()));
+            let base = self.pages[page].as_ptr().cast::<u32>();
+            for (i, out) in now.iter_mut().enumerate() {
+                out.write(pointer(base.wrapping_add(within + i * self.lanes as usize)));
+            }
+            first += now.len() as u32;
+            room = later;
         }
     }
 
@@ -339,7 +375,7 @@ mod tests {
             let mut regs = VectorRegisters::new(lanes);
             for r in 0..count {
                 regs.write(r, &mut pool).fill(r + 1);
-                assert_eq!(pool.in_use, (r / per_page + 1) as usize);
+                assert_eq!(pool.in_use, (r / per_page + 1) as isize);
             }
             assert!((0..count).all(|r| regs.read(r).iter().all(|&w| w == r + 1)));
             regs.release(&mut pool);

@@ -120,11 +120,14 @@ fn run_loop<L: Lanes>(
                 }
                 return Stop::Waits;
             }
-            Some((at, Flow::Fault)) => {
+            Some((at, left @ (Flow::Fault | Flow::Again))) => {
                 for r in &block.records[..at] {
                     r.count(counts);
                 }
-                return Stop::Fault;
+                return match left {
+                    Flow::Again => Stop::Waits,
+                    _ => Stop::Fault,
+                };
             }
         }
         for (total, n) in counts.iter_mut().zip(&block.counts) {
@@ -165,12 +168,23 @@ fn in_parts<L: Lanes>(
                     &mut wave.v,
                     &mut unit.pool,
                     &mut wave.s,
-                    &mut unit.temp.spill,
+                    &mut unit.temp.area,
                 );
+                args.exec = wave.exec();
             },
         }
     }
     None
+}
+
+/// Whether a wave that would execute this record leaves that for its next turn ([`Step::Memory`]).
+#[inline(always)]
+pub fn gives_way(cx: &mut Cx<'_, '_>, record: &Record) -> bool {
+    let first = record.step == Step::Memory && std::mem::take(&mut cx.wave.past_barrier);
+    if first {
+        cx.wave.pc = record.pc;
+    }
+    first
 }
 
 /// Interprets records. `None` when all of them are done, else which one left the block, and how.
@@ -195,7 +209,8 @@ fn span<L: Lanes>(
                 fast::<L, true, true>(cx, record, args);
                 continue;
             }
-            Step::Handler => {}
+            Step::Memory if gives_way(cx, record) => return Some((at, Flow::Again)),
+            Step::Memory | Step::Handler => {}
         }
         match (record.run)(cx, record) {
             Flow::Next => args.exec = cx.wave.exec(),

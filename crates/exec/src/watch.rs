@@ -13,15 +13,15 @@ mod view;
 use rocjitsu_isa::Op;
 use rocjitsu_observe::{Access, Barrier, Events, Failure, Step, Touch, Watcher};
 
-pub use info::Info;
 pub(crate) use info::of_block;
+pub use info::{Info, family};
 
 use crate::code::CodeView;
 use crate::error::{Cause, Fault};
 use crate::lower::State;
 use crate::record::{Flow, Record};
-use crate::run::{Counts, Stop};
-use crate::wave::{Cx, Waiting};
+use crate::run::{Counts, Stop, gives_way};
+use crate::wave::{Cx, Group, Waiting};
 use view::View;
 
 /// What a worker keeps while it watches.
@@ -87,6 +87,9 @@ fn run_loop<const REGISTERS: bool, const ACCESSES: bool>(
         };
         cx.wave.pc = block.end;
         for (record, info) in block.records.iter().zip(block.watched()) {
+            if gives_way(cx, record) {
+                return Stop::Waits;
+            }
             let step = Step {
                 wave,
                 instruction: &info.instruction,
@@ -105,6 +108,7 @@ fn run_loop<const REGISTERS: bool, const ACCESSES: bool>(
                     }
                     return Stop::Waits;
                 }
+                Ok(Flow::Again) => return Stop::Waits,
                 Ok(Flow::Fault) => return Stop::Fault,
                 Err(failure) => {
                     cx.unit.fault = Some(Box::new(Fault {
@@ -129,6 +133,11 @@ pub fn failed(failure: &Failure) -> Cause {
         plugin: failure.plugin.clone(),
         what: failure.what.clone(),
     }
+}
+
+/// The barriers of a workgroup.
+fn states(group: &Group) -> [crate::wave::Barrier; 32] {
+    std::array::from_fn(|slot| group.barriers[slot].get())
 }
 
 /// Executes one instruction and tells of it.
@@ -162,13 +171,13 @@ fn one<const REGISTERS: bool, const ACCESSES: bool>(
         registers::writes(cx, record, info, step.exec, &mut watch.touched);
     }
     let barriers = (info.is_barrier && watcher.events().any(Events::BARRIERS))
-        .then(|| (cx.group.barriers, cx.wave.barrier_phase));
+        .then(|| (states(cx.group), cx.wave.barrier_phase));
     let flow = (record.run)(cx, record);
     if flow == Flow::Fault {
         return Ok(flow);
     }
     if let Some((before, phases)) = barriers {
-        for (slot, (old, new)) in before.iter().zip(&cx.group.barriers).enumerate() {
+        for (slot, (old, new)) in before.iter().zip(states(cx.group)).enumerate() {
             let signals = !matches!(
                 record.inst.op(),
                 Op::s_barrier_wait | Op::s_barrier_init | Op::s_barrier_join | Op::s_barrier_leave

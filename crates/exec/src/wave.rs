@@ -6,6 +6,7 @@ use rocjitsu_isa::Target;
 use rocjitsu_lanes::Backend;
 
 use crate::gws::Gws;
+use crate::lds::storage::Lds;
 use crate::memory::MemoryPort;
 use crate::registers::{PagePool, VectorRegisters};
 
@@ -98,6 +99,8 @@ pub struct Wave {
     pub waiting: Waiting,
     /// Which barrier of the workgroup a signal joined: the phase it saw (split barriers).
     pub barrier_phase: [u32; 32],
+    /// The wave has passed a barrier and has not asked memory for anything since (see [`crate::record::Step::Memory`]).
+    pub past_barrier: bool,
     /// The named barrier that the wave has joined, or 0.
     pub named_barrier: u8,
     /// Doorbell of the queue that the wave was launched from, as `s_sendmsg_rtn` tells it.
@@ -121,6 +124,8 @@ pub enum Waiting {
     Gws(crate::gws::Wait),
     /// It gave up its turn (sleep, spin) and can run when others have had theirs.
     Turn,
+    /// Until no other wave of its workgroup runs: what its next instruction does depends on their order.
+    Order,
     /// It has ended.
     Ended,
 }
@@ -147,6 +152,7 @@ impl Wave {
             scratch_size: 0,
             waiting: Waiting::No,
             barrier_phase: [0; 32],
+            past_barrier: false,
             named_barrier: 0,
             doorbell: 0,
             dispatch_id: 0,
@@ -231,18 +237,22 @@ pub struct Barrier {
     pub phase: u32,
 }
 
-/// What the waves of one workgroup share.
+/// What the waves of one workgroup share, on whatever threads they run.
+#[derive(Default)]
 pub struct Group {
     /// LDS, zero at the start of each workgroup; whole words.
-    pub lds: Vec<u8>,
+    pub lds: Lds,
     /// Workgroup id in x, y, z.
     pub id: [u32; 3],
     /// Barriers: slot 0 is the workgroup's own, 1–16 the named ones, 17 the cluster's.
-    pub barriers: [Barrier; 32],
+    pub barriers: [crate::barrier::Cell; 32],
     /// Waves that have not ended.
     pub live: u32,
     /// Index of the workgroup in dispatch order; also its place for XCC_ID and HW_ID.
     pub linear: u64,
+    /// Whether its waves run on several threads now. Instructions whose results depend on the order of waves wait then
+    /// until that is over ([`Waiting::Order`]), atomics on LDS are host atomics.
+    pub shared: bool,
 }
 
 /// What one worker thread keeps between instructions and waves.
@@ -337,8 +347,8 @@ pub struct Temp {
     pub src: [[[u32; 64]; 2]; 4],
     /// Results before modifiers: low and high words.
     pub dst: [[u32; 64]; 2],
-    /// Values that compiled code has no registers for.
-    pub spill: [[u32; 16]; crate::jit::SPILL_ROWS],
+    /// What compiled code needs.
+    pub area: crate::jit::Area,
 }
 
 impl Temp {
@@ -348,7 +358,7 @@ impl Temp {
             splat: [[[0; 16]; 2]; 4],
             src: [[[0; 64]; 2]; 4],
             dst: [[0; 64]; 2],
-            spill: [[0; 16]; crate::jit::SPILL_ROWS],
+            area: crate::jit::Area::default(),
         })
     }
 }
@@ -358,7 +368,7 @@ pub struct Cx<'c, 'a> {
     /// The wave that executes.
     pub wave: &'c mut Wave,
     /// Its workgroup.
-    pub group: &'c mut Group,
+    pub group: &'c Group,
     /// Its worker.
     pub unit: &'c mut Unit<'a>,
 }

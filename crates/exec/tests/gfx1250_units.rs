@@ -192,12 +192,11 @@ fn wide_products_without_carry() {
 fn waking_a_barrier_releases_nobody() {
     let memory = Memory::new(0x1_0000, 4096);
     let mut bench = bench(Backend::best(), &memory, &[]);
-    bench.group.barriers[1].members = 2;
-    bench.group.barriers[1].signalled = 1;
+    bench.group.barriers[1].update(false, |b| (b.members, b.signalled) = (2, 1));
     for code in [0xbe80_57c1, 0xbe80_5781, 0xbe80_577d] {
         bench.run(&[code]);
     }
-    let barrier = &bench.group.barriers[1];
+    let barrier = bench.group.barriers[1].get();
     assert_eq!(
         (barrier.members, barrier.signalled, barrier.phase),
         (2, 1, 0)

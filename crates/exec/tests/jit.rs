@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use rocjitsu_exec::target::EXECUTABLE;
 use rocjitsu_isa::Target;
 use rocjitsu_lanes::Backend;
-use sequences::{Shape, Start, check, encode, exec, next};
+use sequences::{FORMATS, Shape, Start, check, encode, exec, next};
 
 /// Every operation in every format, one at a time.
 #[test]
@@ -18,7 +18,7 @@ fn every_operation_alone() {
     for target in EXECUTABLE {
         let mut seed = 7;
         let (mut tried, mut compiled) = (0, 0);
-        for format in 0..5u8 {
+        for format in 0..FORMATS {
             for op in 0..0x400u16 {
                 let lanes = if target.generation() == 9 { 64 } else { 32 };
                 let start = Start {
@@ -45,6 +45,47 @@ fn every_operation_alone() {
             "{target}: only {compiled} of {tried} compiled"
         );
     }
+}
+
+/// Scalar instructions that stand between lane operations end a run only where a register forbids to move them.
+#[test]
+fn runs_go_on_across_scalar_instructions() {
+    if !Backend::Avx512.is_supported() {
+        return;
+    }
+    let start = Start {
+        lanes: 64,
+        mode: 0x3f0,
+        exec: 0x0f0f_ffff_0000_1234,
+        seed: 3,
+    };
+    // v_add_u32 (gfx9) of registers, the first source by its 9-bit code.
+    let add = |to: u32, a: u32, b: u32| 0x6800_0000 | to << 17 | b << 9 | a;
+    let v = |n: u32| 256 + n;
+    const NOP: u32 = 0xbf80_0000;
+    const S0_PLUS_1: u32 = 0x8000_8100;
+    const EXEC_FROM_S2: u32 = 0xbefe_0102;
+    let check = |words: &[u32]| {
+        let code: Vec<Vec<u8>> = words.iter().map(|w| w.to_le_bytes().to_vec()).collect();
+        let report = check(Target::Gfx942, &start, &code);
+        (report.runs, report.instructions)
+    };
+    // Before the run, and nowhere.
+    let (first, second) = (add(1, v(0), 0), add(2, v(1), 1));
+    assert_eq!(check(&[first, S0_PLUS_1, NOP, second]), (1, 2));
+    assert_eq!(check(&[first, S0_PLUS_1, add(2, 0, 1)]), (1, 2));
+    // Behind it: the register has been read.
+    assert_eq!(check(&[add(1, 0, 0), S0_PLUS_1, second]), (1, 2));
+    // Nowhere: read before and behind.
+    let twice = [add(1, 0, 0), first, S0_PLUS_1, add(3, 0, 1), second];
+    assert_eq!(check(&twice), (2, 4));
+    assert_eq!(check(&[first, second, EXEC_FROM_S2, first, second]), (2, 4));
+    // A mask of the run's own that a scalar instruction changes.
+    const VCC_IF_GREATER: u32 = 0x7d88_0300; // v_cmp_gt_i32 vcc, v0, v1
+    const VCC_AND_S0: u32 = 0x86ea_006a;
+    const BY_VCC: u32 = 0x0004_0300; // v_cndmask_b32 v2, v0, v1, vcc
+    let masked = [first, VCC_IF_GREATER, VCC_AND_S0, BY_VCC, second];
+    assert_eq!(check(&masked), (2, 4));
 }
 
 proptest! {

@@ -17,9 +17,10 @@ const SIZE: u32 = 64;
 fn bench(target: Target, backend: Backend, memory: &Memory) -> Bench<'_> {
     let mut bench = Bench::new(target, target.default_wave(), backend, memory);
     bench.wave.set_exec(3);
-    bench.group.lds = (0..SIZE / 4)
-        .flat_map(|i| (0xa0 + i).to_le_bytes())
-        .collect();
+    bench.group.lds.restart(SIZE as usize);
+    for (word, to) in (0xa0u32..).zip(bench.group.lds.bytes_mut().chunks_exact_mut(4)) {
+        to.copy_from_slice(&word.to_le_bytes());
+    }
     bench
 }
 
@@ -34,7 +35,7 @@ fn get(bench: &Bench<'_>, register: u32) -> [u32; 2] {
 }
 
 fn word(bench: &Bench<'_>, at: usize) -> u32 {
-    u32::from_le_bytes(bench.group.lds[at..at + 4].try_into().unwrap())
+    u32::from_le_bytes(bench.lds()[at..at + 4].try_into().unwrap())
 }
 
 /// The old name on gfx9, the new one elsewhere.
@@ -171,13 +172,13 @@ fn addresses_by_lane_number() {
     for target in EXECUTABLE {
         let asm = Asm(target);
         let mut bench = bench(target, Backend::best(), &memory);
-        bench.group.lds = vec![0; 0x1_2000];
+        bench.group.lds.restart(0x1_2000);
         let cut = if target == Target::Gfx1250 {
             0x1_0000
         } else {
             0
         };
-        bench.group.lds[cut + 0x108..][..8].copy_from_slice(&[1, 0, 0, 0, 2, 0, 0, 0]);
+        bench.group.lds.bytes_mut()[cut + 0x108..][..8].copy_from_slice(&[1, 0, 0, 0, 2, 0, 0, 0]);
         bench.wave.s[scalar::M0] = 0x1_0100;
         let load = name(target, "ds_read_addtid_b32", "ds_load_addtid_b32");
         bench.next(&asm.ds(load, 2, 0, [0, 0], 8));
@@ -191,7 +192,7 @@ fn addresses_by_lane_number() {
             "{target}"
         );
         // Beyond the end: lane 1 of two.
-        bench.group.lds.truncate(SIZE as usize);
+        bench.group.lds.restart(SIZE as usize);
         bench.wave.s[scalar::M0] = SIZE - 4;
         let inside = target.generation() != 12;
         assert_eq!(

@@ -528,7 +528,7 @@ fn scratch_is_swizzled_and_flat_addresses_reach_it_and_lds() {
             );
             // Flat: lane 0 scratch, lane 1 LDS, lane 2 global.
             memory.put(BASE, &0xabcd_0123u32.to_le_bytes());
-            bench.group.lds[16..20].copy_from_slice(&0x55aa_55aau32.to_le_bytes());
+            bench.group.lds.bytes_mut()[16..20].copy_from_slice(&0x55aa_55aau32.to_le_bytes());
             let private = if target == Target::Gfx1250 {
                 bench.wave.flat_scratch_base()
             } else {

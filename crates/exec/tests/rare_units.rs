@@ -103,8 +103,8 @@ fn messages_with_an_answer() {
         assert_eq!(ask(0x80), 0x8000_0123);
         if target == Target::Gfx1250 {
             // The cluster's barrier: valid, two members, one of which has signalled.
-            bench.group.barriers[17].members = 2;
-            bench.group.barriers[17].signalled = 1;
+            bench.group.barriers[17].update(false, |b| b.members = 2);
+            bench.group.barriers[17].update(false, |b| b.signalled = 1);
             bench.next(&asm.sop1("s_sendmsg_rtn_b32", 4, 0x88));
             assert_eq!(bench.wave.s[4], 1 | 2 << 4 | 1 << 16);
         } else {
@@ -186,7 +186,7 @@ fn named_barriers_do_nothing_on_gfx1201() {
     let memory = Memory::new(BASE, 4096);
     let asm = Asm(Target::Gfx1201);
     let mut bench = bench(Target::Gfx1201, &memory);
-    bench.group.barriers[0].members = 4;
+    bench.group.barriers[0].update(false, |b| b.members = 4);
     bench.wave.s[scalar::M0] = 2 << 16 | 3;
     bench.next(&asm.sop1("s_barrier_init", 0, asm.m0()));
     bench.next(&asm.sop1("s_barrier_join", 0, int(3)));
@@ -194,7 +194,7 @@ fn named_barriers_do_nothing_on_gfx1201() {
     bench.wave.scc = true;
     bench.next(&asm.sopp("s_barrier_leave", 0));
     assert!(!bench.wave.scc && bench.wave.named_barrier == 0);
-    assert_eq!(bench.group.barriers[3].members, 0);
+    assert_eq!(bench.group.barriers[3].get().members, 0);
 }
 
 /// CDNA manuals, "Memory Buffer Load to LDS": LDS address is M0 plus the offset plus 4 times the lane. The
@@ -213,14 +213,15 @@ fn formatted_loads_to_lds() {
             let word3 = 4 | format << 15 | 1 << 23;
             bench.wave.s[4..8].copy_from_slice(&[BASE as u32 + 240, 1 << 16, 128, word3]);
             bench.wave.s[scalar::M0] = 512;
-            bench.group.lds.fill(0x77);
+            bench.group.lds.bytes_mut().fill(0x77);
             let exec = 0xffff_ffff_0000_ffff_u64;
             bench.wave.set_exec(exec);
             // buffer_load_format_x off, s[4:7], 0 offset:16 lds
             bench.run(&[0xe001_0010, 0x8001_0000]);
             for lane in 0..64usize {
                 let at = 512 + 16 + 4 * lane;
-                let got = u32::from_le_bytes(bench.group.lds[at..at + 4].try_into().unwrap());
+                let got =
+                    u32::from_le_bytes(bench.group.lds.bytes_mut()[at..at + 4].try_into().unwrap());
                 let wanted = match (exec >> lane & 1, format) {
                     (0, _) => 0x7777_7777,
                     (_, 0) => 0,

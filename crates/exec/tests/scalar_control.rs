@@ -268,7 +268,7 @@ fn hardware_registers() {
         let generation = target.generation();
         bench.wave.index = 6;
         bench.group.linear = 3;
-        bench.group.barriers[0].members = 8;
+        bench.group.barriers[0].update(false, |b| b.members = 8);
         bench.wave.scc = true;
         bench.wave.scratch = 0x7_1234_5678;
         bench.wave.scratch_size = 64;
@@ -495,7 +495,7 @@ fn barriers_of_a_workgroup() {
         for c in &code {
             assert_eq!(bench.step(c, BASE), Ok(Flow::Next), "{target}");
         }
-        bench.group.barriers[0].members = 2;
+        bench.group.barriers[0].update(false, |b| b.members = 2);
         let mut other = Wave::new(target.default_wave());
         for _ in 0..3 {
             let last = code.iter().map(|c| bench.step(c, BASE).unwrap()).last();
@@ -533,7 +533,7 @@ fn named_barriers() {
     let memory = Memory::new(BASE, 4096);
     let asm = Asm(Target::Gfx1250);
     let mut bench = bench(Target::Gfx1250, &memory);
-    bench.group.barriers[0].members = 4;
+    bench.group.barriers[0].update(false, |b| b.members = 4);
     let m0 = 125;
     let mut go = |m0_value: u32, code: Vec<u8>| {
         bench.wave.s[scalar::M0] = m0_value;

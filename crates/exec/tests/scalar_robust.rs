@@ -58,7 +58,7 @@ fn no_register_state_makes_a_scalar_instruction_panic() {
             }
             let mut bench = Bench::new(target, lanes, Backend::Scalar, &memory);
             scramble(&mut bench.wave, &mut seed);
-            bench.group.barriers[0].members = (random(&mut seed) % 3) as u32;
+            bench.group.barriers[0].update(false, |b| b.members = (random(&mut seed) % 3) as u32);
             let ttmp = bench.wave.s[scalar::TTMP..scalar::NULL].to_vec();
             let flow = bench.step(&bytes, BASE).unwrap();
             assert_eq!(

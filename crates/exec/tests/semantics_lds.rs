@@ -193,7 +193,7 @@ fn by_data(case: &Case, target: Target, bench: &Bench<'_>) -> Expected {
     for (r, text) in outs.chain(case.out.a.iter().map(|(r, t)| (r + target.acc_base(), t))) {
         want.insert(r, expected(case, bench.wave.v.read(r), text));
     }
-    let mut lds = words_of(&bench.group.lds);
+    let mut lds = words_of(bench.lds());
     for (address, text) in case.out.lds.iter().flatten() {
         lds[address.parse::<usize>().unwrap() / 4] = hex(text) as u32;
     }
@@ -208,7 +208,7 @@ fn correct(case: &Case, target: Target, bench: &Bench<'_>, want: &mut Expected, 
     let code = hex_bytes(&case.hex);
     let row = |r: u32| bench.wave.v.read(r).to_vec();
     let at = row(code[4].into());
-    let before = words_of(&bench.group.lds);
+    let before = words_of(bench.lds());
     let active = |lane: &usize| hex(&case.exec) >> lane & 1 != 0;
     let lanes = (0..at.len()).filter(active);
     let dst = u32::from(code[7]);
@@ -288,7 +288,7 @@ fn by_vgprs(
         .collect();
     Ok(Expected {
         registers,
-        lds: words_of(&bench.group.lds),
+        lds: words_of(bench.lds()),
     })
 }
 
@@ -331,7 +331,7 @@ fn run(
             }
         }
     }
-    for (i, (&got, &want)) in words_of(&bench.group.lds).iter().zip(&want.lds).enumerate() {
+    for (i, (&got, &want)) in words_of(bench.lds()).iter().zip(&want.lds).enumerate() {
         if skip == 0 && !same(case, got, want) {
             wrong.push(format!("lds[{:#x}] = {got:08x}, not {want:08x}", 4 * i));
         }

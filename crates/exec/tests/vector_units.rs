@@ -98,13 +98,26 @@ fn dpp_patterns_of_gfx9() {
     dpp(t, &[MOV_DPP, 0xff01_4100], ALL, |l| {
         from(l & !7 | (7 - l % 8))
     });
-    // row_bcast:15; row_bcast:31 in rows 2 and 3
-    dpp(t, &[MOV_DPP, 0xff01_4200], ALL, |l| {
-        if l < 16 { None } else { from((l & !15) - 1) }
-    });
-    dpp(t, &[MOV_DPP, 0xcf01_4300], ALL, |l| {
-        if l < 32 { None } else { from(31) }
-    });
+    // row_bcast:15, in all rows and in rows 1 and 3; row_bcast:31, in all rows and in rows 2 and 3. Lanes that have
+    // no row before them read themselves, with bound_ctrl, too.
+    for bound_ctrl in [0, 0x0008_0000] {
+        dpp(t, &[MOV_DPP, 0xff01_4200 | bound_ctrl], ALL, |l| {
+            from(if l < 16 { l } else { (l & !15) - 1 })
+        });
+        dpp(t, &[MOV_DPP, 0xaf01_4200 | bound_ctrl], ALL, |l| {
+            if l & 16 == 0 {
+                None
+            } else {
+                from((l & !15) - 1)
+            }
+        });
+        dpp(t, &[MOV_DPP, 0xff01_4300 | bound_ctrl], ALL, |l| {
+            from(if l < 32 { l } else { 31 })
+        });
+        dpp(t, &[MOV_DPP, 0xcf01_4300 | bound_ctrl], ALL, |l| {
+            if l < 32 { None } else { from(31) }
+        });
+    }
     // row_newbcast:5
     dpp(t, &[MOV_DPP, 0xff01_5500], ALL, |l| from(l & !15 | 5));
     // A disabled lane is no source: row_shr:1 without and with bound_ctrl.

@@ -43,6 +43,8 @@ struct Work(*const (dyn Fn() + Sync));
 
 // SAFETY: the function is `Sync`, so any thread may call it; `CrewState` keeps it alive for as long as one does.
 unsafe impl Send for Work {}
+// SAFETY: as above; a shared pointer is as good as a copy.
+unsafe impl Sync for Work {}
 
 #[derive(Default)]
 struct CrewState {
@@ -62,7 +64,14 @@ struct Members {
 
 /// Those who do one piece of work together: the caller, and the threads it recruits.
 pub struct Crew<'p> {
-    pool: &'p Pool,
+    recruiter: Recruiter,
+    pool: std::marker::PhantomData<&'p Pool>,
+}
+
+/// Brings threads to a crew. Once the crew has done its work nobody comes any more.
+#[derive(Clone)]
+pub struct Recruiter {
+    shared: Arc<Shared>,
     state: Arc<CrewState>,
     work: Work,
 }
@@ -81,12 +90,15 @@ impl Pool {
             )
         };
         let crew = Crew {
-            pool: self,
-            state: Arc::default(),
-            work: Work(work),
+            recruiter: Recruiter {
+                shared: self.shared.clone(),
+                state: Arc::default(),
+                work: Work(work),
+            },
+            pool: std::marker::PhantomData,
         };
         let result = lead(&crew);
-        let state = crew.state.clone();
+        let state = crew.recruiter.state.clone();
         drop(crew);
         let panic = lock(&state.members).panic.take();
         match panic {
@@ -97,9 +109,16 @@ impl Pool {
 }
 
 impl Crew<'_> {
+    /// What brings threads, for any thread of the crew.
+    pub fn recruiter(&self) -> Recruiter {
+        self.recruiter.clone()
+    }
+}
+
+impl Recruiter {
     /// Asks `count` more threads to call the work. Those that do not come in time are not waited for.
     pub fn recruit(&self, count: usize) {
-        let shared = &self.pool.shared;
+        let shared = &self.shared;
         let mut queue = lock(&shared.queue);
         for _ in 0..count {
             queue.jobs.push_back(Job {
@@ -125,14 +144,14 @@ impl Crew<'_> {
 
 impl Drop for Crew<'_> {
     fn drop(&mut self) {
-        lock(&self.pool.shared.queue)
+        let Recruiter { shared, state, .. } = &self.recruiter;
+        lock(&shared.queue)
             .jobs
-            .retain(|job| !Arc::ptr_eq(&job.crew, &self.state));
-        let mut members = lock(&self.state.members);
+            .retain(|job| !Arc::ptr_eq(&job.crew, state));
+        let mut members = lock(&state.members);
         members.closed = true;
         while members.running > 0 {
-            members = self
-                .state
+            members = state
                 .left
                 .wait(members)
                 .unwrap_or_else(PoisonError::into_inner);
@@ -215,7 +234,7 @@ mod tests {
                 met.wait();
             };
             let got = pool.with_crew(&work, |crew| {
-                crew.recruit(2);
+                crew.recruiter().recruit(2);
                 met.wait();
                 7
             });
@@ -234,12 +253,12 @@ mod tests {
                 inner_done.fetch_add(1, Ordering::Relaxed);
             };
             pool.with_crew(&inner, |crew| {
-                crew.recruit(1);
+                crew.recruiter().recruit(1);
                 met.wait();
             });
         };
         pool.with_crew(&outer, |crew| {
-            crew.recruit(2);
+            crew.recruiter().recruit(2);
             outer();
         });
         assert!((1..=3).contains(&inner_done.load(Ordering::Relaxed)));
@@ -255,7 +274,7 @@ mod tests {
         };
         let caught = catch_unwind(AssertUnwindSafe(|| {
             pool.with_crew(&work, |crew| {
-                crew.recruit(1);
+                crew.recruiter().recruit(1);
                 began.wait();
             });
         }));

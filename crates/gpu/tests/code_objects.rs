@@ -226,10 +226,7 @@ fn damage_is_reported_with_its_place() {
     let patched = |at: usize, bytes: &[u8]| {
         error(&|data: &mut Vec<u8>| data[at..at + bytes.len()].copy_from_slice(bytes))
     };
-    assert_eq!(
-        error(&|d| d.clear()),
-        "ELF header: not an ELF file (it starts with )"
-    );
+    assert_eq!(error(&|d| d.clear()), "ELF header: the file is empty");
     assert_eq!(
         error(&|d| d.truncate(40)),
         "ELF header: 40 of 64 bytes are there"

@@ -1,4 +1,5 @@
-//! Waves that wait for other workgroups at global wave sync, and which failure a dispatch reports.
+//! Waves that wait for other workgroups at global wave sync, waves of a workgroup that wait for memory, and which
+//! failure a dispatch reports.
 
 use std::sync::Arc;
 
@@ -24,6 +25,8 @@ fn count(n: u32) -> u32 {
 struct Bench {
     memory: Arc<Memory>,
     groups: u32,
+    /// Waves of a workgroup.
+    waves: u32,
     threads: usize,
     resident: u32,
 }
@@ -33,18 +36,19 @@ impl Bench {
         Bench {
             memory: Arc::new(Memory::new(1 << 26)),
             groups,
+            waves: 1,
             threads,
             resident: 64,
         }
     }
 
-    /// Runs the kernels one after the other on one device, each with all workgroups of one wave, and returns the
+    /// Runs the kernels one after the other on one device, each with all workgroups, and returns the
     /// words that they wrote.
     fn run(&self, kernels: &[&[u32]]) -> (Result<(), DispatchError>, Vec<u32>) {
         let memory = &self.memory;
         let limits = Limits {
             compute_units: self.resident,
-            waves_per_unit: 1,
+            waves_per_unit: self.waves,
             lds_per_unit: 65536,
             xccs: 1,
         };
@@ -64,10 +68,10 @@ impl Bench {
                 name: "test".to_owned(),
                 descriptor: KernelDescriptor::decode(&raw, Target::Gfx942).unwrap(),
                 entry: at,
-                grid: [64 * self.groups, 1, 1],
-                workgroup: [64, 1, 1],
+                grid: [64 * self.groups * self.waves, 1, 1],
+                workgroup: [64 * self.waves, 1, 1],
                 cluster: [1; 3],
-                group_segment: 0,
+                group_segment: 64,
                 private_segment: 0,
                 kernarg: out,
                 packet: 0,
@@ -240,7 +244,39 @@ fn an_instruction_without_semantics_is_named_with_its_reason() {
         "-> 0x",
         ": s_rfe_b64 s[0:1]",
         ": s_mov_b32 m0, 0",
+        "\n  lane 0, exec 0x",
     ] {
         assert!(text.contains(part), "{part:?} is not in: {text}");
     }
+}
+
+#[test]
+fn a_wave_that_waits_for_memory_after_a_barrier_lets_the_others_read_lds_first() {
+    let kernel = [
+        0x7e02_0280, // v_mov_b32 v1, 0
+        0x7e04_0287, // v_mov_b32 v2, 7
+        0xd81a_0000,
+        0x0000_0201, // ds_write_b32 v1, v2
+        0xbf8c_c07f, // s_waitcnt lgkmcnt(0)
+        0xbf8a_0000, // s_barrier
+        0xd86c_0000,
+        0x0300_0001, // ds_read_b32 v3, v1
+        0xdc50_8000,
+        0x0400_0001, // global_load_dword v4, v1, s[0:1]
+        0xbf8c_0070, // s_waitcnt vmcnt(0) lgkmcnt(0)
+        0x7e04_0289, // v_mov_b32 v2, 9
+        0xd81a_0000,
+        0x0000_0201, // ds_write_b32 v1, v2
+        0x240a_0082, // v_lshlrev_b32 v5, 2, v0
+        0xdc70_8040,
+        0x0000_0305, // global_store_dword v5, v3, s[0:1] offset:64
+        END,
+    ];
+    let bench = Bench {
+        waves: 4,
+        ..Bench::new(1, 1)
+    };
+    let (done, words) = bench.run(&[&kernel]);
+    done.unwrap();
+    assert_eq!(words[16..16 + 256], [7; 256]);
 }

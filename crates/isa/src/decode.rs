@@ -129,7 +129,7 @@ fn literal_size(row: &Row, word: u128) -> usize {
         return 0;
     }
     let mut size = 0;
-    for (o, p) in row.operands.iter().zip(&row.places) {
+    for (o, p) in row.operands.iter().zip(row.places()) {
         let source = matches!(
             o.ty.reading,
             Reading::Source
@@ -218,14 +218,20 @@ pub fn decode(target: Target, set: FeatureSet, bytes: &[u8]) -> Result<Inst, Dec
         return Err(truncated(4));
     }
     let table = target.table();
-    let Some(row) = table.find(set, word) else {
-        return Err(match table.begins(set, word, size) {
-            Some(row) => truncated(usize::from(row.bits) / 8),
-            None => DecodeError::Unknown {
+    let row = match table.find(set, word) {
+        Some(row) => row,
+        None => {
+            if let Some(row) = table.begins(set, word, size) {
+                return Err(truncated(usize::from(row.bits) / 8));
+            }
+            let unknown = || DecodeError::Unknown {
                 target,
                 words: words(),
-            },
-        });
+            };
+            table
+                .find_with_unused_fields(set, word)
+                .ok_or_else(unknown)?
+        }
     };
     let start = usize::from(row.bits) / 8;
     if start > size {

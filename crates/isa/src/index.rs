@@ -29,11 +29,7 @@ impl Index {
             .filter(|&i| rows[i].in_set(set))
             .map(|i| i as u16)
             .collect();
-        // The decoding rule: most bits, lowest priority number, most fixed bits.
-        order.sort_by_cached_key(|&i| {
-            let r = &rows[i as usize];
-            (u16::MAX - r.bits, r.prio, 128 - r.mask.count_ones())
-        });
+        order.sort_by_cached_key(|&i| rows[i as usize].rank());
         Index {
             order,
             buckets: (0..1 << (32 - TOP_SHIFT))

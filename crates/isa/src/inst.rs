@@ -124,7 +124,7 @@ impl Inst {
             });
         }
         let i = self.row.operands.iter().position(|o| o.name == name)?;
-        if let Some(p) = self.row.places.get(i)?.partner {
+        if let Some(p) = self.row.places().get(i)?.partner {
             return self.field(self.row.operands.get(p)?.name);
         }
         if let (Some(n), Format::MIMG_NSA) = (nsa_index(name), self.row.format) {
@@ -319,7 +319,7 @@ impl Inst {
 
     pub(crate) fn operand_at(&self, i: usize) -> Option<Operand> {
         let o: &OperandInfo = self.row.operands.get(i)?;
-        let place = self.row.places.get(i)?;
+        let place = self.row.places().get(i)?;
         if let Some(p) = place.partner {
             return self.operand_at(p);
         }

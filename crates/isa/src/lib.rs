@@ -46,6 +46,7 @@ mod image;
 mod index;
 mod inst;
 mod operand;
+mod raw;
 mod table;
 mod target;
 mod text;

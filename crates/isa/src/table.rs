@@ -293,7 +293,8 @@ pub struct Row {
     pub alternate: bool,
     pub(crate) print: &'static [PrintItem],
     pub(crate) need: &'static [(Name, &'static [u32])],
-    pub(crate) places: Vec<Place>,
+    /// Made when an instruction of the row is decoded: most rows of a table never are.
+    places: OnceLock<Box<[Place]>>,
     pub(crate) fixed_literal: Option<Segments>,
     pub(crate) mix: bool,
     pub(crate) dpp16: bool,
@@ -360,39 +361,37 @@ impl Place {
 }
 
 impl Row {
-    fn new(target: Target, r: &Raw) -> Row {
-        let a = &shared::ATTRS[r.9 as usize];
-        let layout = &shared::LAYOUTS[r.6 as usize];
-        let operands = shared::OPERANDS[r.7 as usize];
+    fn new(target: Target, r: &'static Raw) -> Row {
+        let a = &shared::ATTRS[r.attributes as usize];
+        let layout = &shared::LAYOUTS[r.layout as usize];
+        let mnemonic = r.mnemonic.as_str();
+        let operands = shared::OPERANDS[r.operands as usize];
         let fixed_literal = operands
             .iter()
             .filter(|o| matches!(o.ty.fmt, Some(Fmt::Kimm16 | Fmt::Kimm32 | Fmt::Kimm64)))
             .find_map(|o| layout.segments(o.name));
         Row {
-            places: operands
-                .iter()
-                .map(|o| Place::find(o, operands, layout, a.tied))
-                .collect(),
+            places: OnceLock::new(),
             fixed_literal,
-            mix: r.1.contains("_mix"),
+            mix: mnemonic.contains("_mix"),
             dpp16: layout.segments(Name::dpp_ctrl).is_some(),
             target,
-            record: r.0,
-            mnemonic: r.1,
-            op: Op::ALL[r.2 as usize],
-            op_y: (r.3 != NONE).then(|| Op::ALL[r.3 as usize]),
+            record: r.record.as_str(),
+            mnemonic,
+            op: Op::ALL[r.op as usize],
+            op_y: (r.op_y != NONE).then(|| Op::ALL[r.op_y as usize]),
             format: a.format,
-            opcode: r.4,
+            opcode: r.opcode,
             prefix_opcode: a.prefix,
             bits: a.bits,
             mask: a.mask,
-            value: r.5,
+            value: r.value,
             fill: a.fill,
             layout,
             operands,
             tied: a.tied,
             alternate: a.alternate,
-            print: shared::PRINTS[r.8 as usize],
+            print: shared::PRINTS[r.print as usize],
             need: a.need,
             defs: a.defs,
             uses: a.uses,
@@ -400,6 +399,13 @@ impl Row {
             prio: a.prio,
             sets: a.sets,
         }
+    }
+
+    /// Where the bits of the operands are, in their order.
+    pub(crate) fn places(&self) -> &[Place] {
+        let find = |o| Place::find(o, self.operands, self.layout, self.tied);
+        self.places
+            .get_or_init(|| self.operands.iter().map(find).collect())
     }
 
     /// Does the instruction have this property?
@@ -437,6 +443,15 @@ impl Row {
         }
     }
 
+    /// The decoding rule among rows that fit, the lowest first: most bits, lowest priority number, most fixed bits.
+    pub(crate) fn rank(&self) -> (u16, u8, u32) {
+        (
+            u16::MAX - self.bits,
+            self.prio,
+            128 - self.mask.count_ones(),
+        )
+    }
+
     fn fits(&self, word: u128) -> bool {
         word & self.mask == self.value
             && self.need.iter().all(|(n, values)| {
@@ -460,16 +475,60 @@ pub(crate) fn extract(word: u128, segments: Segments) -> u64 {
     })
 }
 
+/// For each row the bits of those VGPR fields of its format that it does not have, but holds at zero.
+fn unused_vgprs(rows: &[Row]) -> Vec<u128> {
+    const VGPR_BITS: u8 = 8;
+    // Formats of which an instruction uses some VGPR fields and leaves the others.
+    let has_optional = |f: Format| {
+        use Format as F;
+        matches!(
+            f,
+            F::DS
+                | F::FLAT
+                | F::GLOBAL
+                | F::SCRATCH
+                | F::MUBUF
+                | F::MTBUF
+                | F::VBUFFER
+                | F::VFLAT
+                | F::VGLOBAL
+                | F::VSCRATCH
+                | F::VOPD
+        )
+    };
+    let mut fields: Vec<(Format, u128)> = Vec::new();
+    for r in rows.iter().filter(|r| has_optional(r.format)) {
+        for o in r.operands.iter().filter(|o| o.ty.kind == Kind::Reg) {
+            for &(low, width, _) in r.layout.segments(o.name).unwrap_or(&[]) {
+                let bits = ((1 << VGPR_BITS) - 1) << low;
+                if width == VGPR_BITS && !fields.contains(&(r.format, bits)) {
+                    fields.push((r.format, bits));
+                }
+            }
+        }
+    }
+    rows.iter()
+        .map(|r| {
+            fields
+                .iter()
+                .filter(|(f, bits)| *f == r.format && r.mask & bits == *bits && r.value & bits == 0)
+                .fold(0, |all, (_, bits)| all | bits)
+        })
+        .collect()
+}
+
 /// The instruction table of one target.
 pub struct Table {
     rows: Vec<Row>,
     /// One for each feature set.
     indices: [OnceLock<Index>; FeatureSet::ALL.len()],
+    /// For each row the bits of VGPR fields that it does not use, see [`Table::find_with_unused_fields`].
+    unused: OnceLock<Vec<u128>>,
 }
 
 impl Table {
     pub(crate) fn build(target: Target) -> Table {
-        let raw: &[Raw] = match target {
+        let raw: &'static [Raw] = match target {
             Target::Gfx908 => &generated::gfx908::ROWS,
             Target::Gfx90a => &generated::gfx90a::ROWS,
             Target::Gfx942 => &generated::gfx942::ROWS,
@@ -482,7 +541,11 @@ impl Table {
         };
         let rows: Vec<Row> = raw.iter().map(|r| Row::new(target, r)).collect();
         let indices = FeatureSet::ALL.map(|_| OnceLock::new());
-        Table { rows, indices }
+        Table {
+            rows,
+            indices,
+            unused: OnceLock::new(),
+        }
     }
 
     /// Every row.
@@ -502,6 +565,19 @@ impl Table {
     /// The row of the instruction that begins with `word`, the longest if several fit.
     pub(crate) fn find(&self, set: FeatureSet, word: u128) -> Option<&Row> {
         self.candidates(set, word).find(|r| r.fits(word))
+    }
+
+    /// The row of an instruction whose encoding names VGPRs in fields that this instruction does not use: the
+    /// destination of an atomic that returns nothing, the second source of a dual move. LLVM fixes those fields at
+    /// zero, the hardware does not look at them. For words that [`Table::find`] has no row for.
+    pub(crate) fn find_with_unused_fields(&self, set: FeatureSet, word: u128) -> Option<&Row> {
+        let unused = self.unused.get_or_init(|| unused_vgprs(&self.rows));
+        self.rows
+            .iter()
+            .zip(unused)
+            .filter(|(r, unused)| **unused != 0 && r.in_set(set) && r.fits(word & !**unused))
+            .map(|(r, _)| r)
+            .min_by_key(|r| r.rank())
     }
 
     /// The shortest row that the first `size` bytes begin, but do not end.

@@ -127,11 +127,21 @@ impl Target {
         self.known_set(FeatureSet::of(true, wave == 64))
     }
 
+    /// Whether the target has waves of 64 lanes.
+    pub fn has_wave64(self) -> bool {
+        self != Target::Gfx1250
+    }
+
+    /// Whether the tables tell the 16-bit halves of registers apart: [`FeatureSet::True16`] reads code otherwise.
+    pub fn has_true16(self) -> bool {
+        self.generation() == 12
+    }
+
     /// The set without what makes no difference on this target.
     pub(crate) fn known_set(self, set: FeatureSet) -> FeatureSet {
         FeatureSet::of(
-            set.is_true16() && self.generation() == 12,
-            set.is_wave64() && !self.is_cdna() && self != Target::Gfx1250,
+            set.is_true16() && self.has_true16(),
+            set.is_wave64() && !self.is_cdna() && self.has_wave64(),
         )
     }
 

@@ -230,3 +230,45 @@ fn errors_name_their_cause() {
         "{error}"
     );
 }
+
+/// The hardware does not look at the VGPR fields that an instruction has no use for; LLVM knows them as zeros only.
+#[test]
+fn unused_vgpr_fields_are_ignored() {
+    // A dual move has one source: v_dual_mov_b32 v2, 0x64 :: v_dual_add_nc_u32 v1, v0, v1, v2 in the idle field.
+    for target in [Target::Gfx1100, Target::Gfx1151, Target::Gfx1201] {
+        let set = FeatureSet::Default;
+        let clean = inst(target, set, &[0xca20_00ff, 0x0200_0300, 0x64]);
+        let dirty = inst(target, set, &[0xca20_04ff, 0x0200_0300, 0x64]);
+        assert_eq!(clean.text(set), dirty.text(set), "{target}");
+        assert_eq!(dirty.len(), 12, "{target}");
+    }
+    // Bytes 4 to 7 of DS are address, two sources, destination; those of FLAT and GLOBAL address, source,
+    // scalar address (which is no VGPR), destination.
+    let mut tried = 0;
+    for (target, set, name) in common::files() {
+        for v in common::vectors(&name).iter().step_by(5) {
+            let Ok(clean) = decode(target, set, &v.bytes) else {
+                continue;
+            };
+            let row = clean.row();
+            if !matches!(row.format, Format::DS | Format::FLAT | Format::GLOBAL) {
+                continue;
+            }
+            for byte in 4..8 {
+                let field = 0xff << (8 * byte);
+                let scalar = byte == 6 && row.format != Format::DS;
+                if scalar || row.mask & field != field || row.value & field != 0 {
+                    continue;
+                }
+                let mut bytes = v.bytes.clone();
+                bytes[byte] = 0x5a;
+                let dirty = decode(target, set, &bytes)
+                    .unwrap_or_else(|e| panic!("{target} {}, byte {byte}: {e}", v.text));
+                assert_eq!(dirty.row().record, row.record, "{target} {}", v.text);
+                assert_eq!(dirty.text(set), clean.text(set), "{target}");
+                tried += 1;
+            }
+        }
+    }
+    assert!(tried > 5000, "{tried}");
+}

@@ -434,7 +434,48 @@ impl Client {
             ..Default::default()
         };
         self.kfd(number::CREATE_QUEUE, &mut args)?;
-        // SAFETY: a mapping at an address of the kernel's choice: the slice that the doorbell lies in.
+        Ok(Queue {
+            id: args.queue_id,
+            ring,
+            state,
+            doorbells: self.doorbells(args.doorbell_offset)?,
+            doorbell: args.doorbell_offset & (DOORBELL_SLICE - 1),
+            next: 0,
+        })
+    }
+
+    /// Makes an SDMA queue on a GPU with a ring of `bytes` bytes.
+    ///
+    /// # Errors
+    /// Those of the steps.
+    pub fn sdma_queue(&self, gpu: usize, bytes: u64) -> Result<SdmaQueue> {
+        let ring = self.allocate(gpu, 0, bytes, alloc_flags::GTT)?;
+        let state = self.allocate(gpu, 0, PAGE, alloc_flags::GTT)?;
+        let mut args = abi::CreateQueue {
+            ring_base_address: ring.va,
+            write_pointer_address: state.va,
+            read_pointer_address: state.va + 64,
+            ring_size: ring.bytes as u32,
+            gpu_id: self.gpu(gpu)?.id,
+            queue_type: queue_type::SDMA,
+            queue_percentage: 100,
+            queue_priority: 7,
+            ..Default::default()
+        };
+        self.kfd(number::CREATE_QUEUE, &mut args)?;
+        Ok(SdmaQueue {
+            id: args.queue_id,
+            ring,
+            state,
+            doorbells: self.doorbells(args.doorbell_offset)?,
+            doorbell: args.doorbell_offset & (DOORBELL_SLICE - 1),
+            written: 0,
+        })
+    }
+
+    /// The slice that a doorbell lies in.
+    fn doorbells(&self, offset: u64) -> Result<Buffer> {
+        // SAFETY: a mapping at an address of the kernel's choice.
         let slice = unsafe {
             rustix::mm::mmap(
                 std::ptr::null_mut(),
@@ -442,25 +483,18 @@ impl Client {
                 ProtFlags::READ | ProtFlags::WRITE,
                 MapFlags::SHARED,
                 &self.kfd,
-                args.doorbell_offset & !(DOORBELL_SLICE - 1),
+                offset & !(DOORBELL_SLICE - 1),
             )
         };
         let slice = slice.map_err(|errno| ClientError::Map {
             bytes: DOORBELL_SLICE,
             errno,
         })?;
-        Ok(Queue {
-            id: args.queue_id,
-            ring,
-            state,
-            doorbells: Buffer {
-                va: 0,
-                bytes: DOORBELL_SLICE,
-                handle: 0,
-                host: slice.cast(),
-            },
-            doorbell: args.doorbell_offset & (DOORBELL_SLICE - 1),
-            next: 0,
+        Ok(Buffer {
+            va: 0,
+            bytes: DOORBELL_SLICE,
+            handle: 0,
+            host: slice.cast(),
         })
     }
 
@@ -526,6 +560,51 @@ impl Queue {
     /// None that the driver can cause.
     pub fn read_index(&self) -> Result<u64> {
         Ok(self.state.word(128)?.load(Ordering::Acquire))
+    }
+}
+
+/// An SDMA queue.
+#[derive(Debug)]
+pub struct SdmaQueue {
+    /// Its number.
+    pub id: u32,
+    /// The ring.
+    pub ring: Buffer,
+    /// The write pointer at 0, the read pointer at 64; both in bytes.
+    pub state: Buffer,
+    doorbells: Buffer,
+    doorbell: u64,
+    written: u64,
+}
+
+impl SdmaQueue {
+    /// Publishes a packet and rings the doorbell. What would cross the end of the ring goes to its beginning, behind
+    /// zeros. The caller leaves no more than the ring holds.
+    ///
+    /// # Errors
+    /// None that the driver can cause.
+    pub fn submit(&mut self, words: &[u32]) -> Result<()> {
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let at = self.written % self.ring.bytes;
+        let room = self.ring.bytes - at;
+        if (bytes.len() as u64) > room {
+            self.ring.write(at, &vec![0; room as usize])?;
+            self.written += room;
+        }
+        self.ring.write(self.written % self.ring.bytes, &bytes)?;
+        self.written += bytes.len() as u64;
+        self.state.word(0)?.store(self.written, Ordering::Release);
+        let doorbell = self.doorbells.word(self.doorbell)?;
+        doorbell.store(self.written, Ordering::Release);
+        Ok(())
+    }
+
+    /// Whether all packets are done.
+    ///
+    /// # Errors
+    /// None that the driver can cause.
+    pub fn is_done(&self) -> Result<bool> {
+        Ok(self.state.word(64)?.load(Ordering::Acquire) >= self.written)
     }
 }
 

@@ -17,9 +17,10 @@ pub(crate) fn ticks() -> u64 {
 }
 
 pub(crate) fn counters(call: &Call<'_>, args: &mut GetClockCounters) -> Handled {
-    call.driver.gpu_index(args.gpu_id)?;
     args.system_clock_counter = nanoseconds(ClockId::Boottime);
-    args.gpu_clock_counter = args.system_clock_counter / 10;
+    // A node without a GPU has a counter of 0 (`kfd_ioctl_get_clock_counters`).
+    let gpu = call.driver.gpu_index(args.gpu_id);
+    args.gpu_clock_counter = gpu.map_or(0, |_| args.system_clock_counter / 10);
     args.cpu_clock_counter = nanoseconds(ClockId::MonotonicRaw);
     args.system_clock_freq = 1_000_000_000;
     Ok(())

@@ -12,7 +12,7 @@ use crate::drm::RenderFile;
 use crate::event::Events;
 use crate::process::lock;
 use crate::queue::{Doorbells, Queues};
-use crate::svm::{OwnFiles, Ranges};
+use crate::svm::{LentFilter, OwnFiles, Ranges};
 
 /// What the kernel keeps for a process that has opened `/dev/kfd`.
 #[derive(Debug)]
@@ -50,11 +50,11 @@ impl std::fmt::Debug for ContextGpu {
 }
 
 impl Context {
-    pub(crate) fn new(gpus: usize, own: OwnFiles) -> Context {
+    pub(crate) fn new(gpus: usize, own: OwnFiles, lent: Arc<LentFilter>) -> Context {
         Context {
             queues: Queues::default(),
             allocations: Allocations::new(),
-            ranges: Ranges::new(gpus, own),
+            ranges: Ranges::new(gpus, own, lent),
             events: Arc::default(),
             gpus: (0..gpus).map(|_| ContextGpu::default()).collect(),
             runtime_enabled: Mutex::default(),
@@ -110,6 +110,13 @@ impl Context {
                 .is_some_and(|doorbells| is(doorbells.storage()))
                 || lock(&gpu.registers).as_ref().is_some_and(|page| is(page))
         })
+    }
+
+    /// The devices that exist.
+    pub(crate) fn devices(&self) -> impl Iterator<Item = &Device> {
+        self.gpus
+            .iter()
+            .filter_map(|gpu| gpu.device.get().map(Arc::as_ref))
     }
 
     /// The device that executes a GPU's dispatches on this context's memory.

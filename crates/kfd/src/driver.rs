@@ -9,6 +9,7 @@ use rocjitsu_config::Machine;
 use rocjitsu_gpu::memory::{Arena, PAGE, shared_range};
 use rocjitsu_isa::Target;
 use rocjitsu_lanes::Backend;
+use rocjitsu_observe::Plugins;
 use rustix::io::Errno;
 
 use crate::abi::Request;
@@ -18,8 +19,8 @@ use crate::descriptors::{Descriptors, Object};
 use crate::drm::{DrmCall, RenderFile};
 use crate::file::{self, Identity};
 use crate::process::{ForkMark, lock};
-use crate::report::{Recorder, Report};
-use crate::svm::{OwnFiles, Ranges};
+use crate::report::{Executed, Recorder, Report};
+use crate::svm::{LentFilter, OwnFiles, Ranges};
 use crate::table::{self, Call, Run};
 use crate::topology::{Content, GpuIdentity, Kind, Lookup, Stat, Tree};
 use crate::user::User;
@@ -31,8 +32,6 @@ const ARGUMENT: usize = 1 << 14;
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum Error {
-    #[error("no GPU is configured")]
-    NoGpus,
     #[error("cannot make the driver's {what}: {source}")]
     Host {
         what: &'static str,
@@ -70,21 +69,22 @@ pub struct Driver {
     buffers: Buffers,
     /// Every open `/dev/kfd` that may still live.
     contexts: Mutex<Vec<Weak<Context>>>,
+    /// Which of the program's memory any of them has lent to a GPU.
+    lent: Arc<LentFilter>,
     user: User,
     recorder: Arc<Recorder>,
+    /// The plugins that watch dispatches. A forked child's driver has none: their locks and files are the parent's.
+    plugins: Option<Arc<Plugins>>,
     fork: ForkMark,
 }
 
 impl Driver {
-    /// A driver that simulates `machine`.
+    /// A driver that simulates `machine`. One without GPUs has a topology of the processor alone.
     ///
     /// # Errors
-    /// The machine has no GPU, or the host refuses memory files.
+    /// A GPU whose target does not execute, an unknown lane back end, or the host refuses memory files.
     pub fn new(machine: Machine) -> Result<Driver, Error> {
         let host = |what| move |source| Error::Host { what, source };
-        if machine.gpus.is_empty() {
-            return Err(Error::NoGpus);
-        }
         let backend = match &machine.options.lanes {
             None => Backend::best(),
             Some(name) => Backend::from_name(name)
@@ -127,10 +127,24 @@ impl Driver {
             descriptors: Descriptors::new(),
             buffers: Buffers::new(),
             contexts: Mutex::default(),
+            lent: Arc::default(),
             user: User::new().map_err(io("copy buffer"))?,
             recorder: Arc::default(),
+            plugins: None,
             fork: ForkMark::new().map_err(io("fork mark"))?,
         })
+    }
+
+    /// Lets plugins watch all dispatches from now on.
+    #[must_use]
+    pub fn with_plugins(mut self, plugins: Arc<Plugins>) -> Driver {
+        self.plugins = Some(plugins);
+        self
+    }
+
+    /// The plugins that watch.
+    pub fn plugins(&self) -> Option<&Arc<Plugins>> {
+        self.plugins.as_ref()
     }
 
     /// A fresh driver for a forked child, which opens the devices anew. Descriptors of this driver
@@ -198,7 +212,7 @@ impl Driver {
             kfd: self.kfd.identity(),
             gpus: self.gpus.iter().map(|gpu| gpu.arena.identity()).collect(),
         };
-        let context = Arc::new(Context::new(self.gpus.len(), own));
+        let context = Arc::new(Context::new(self.gpus.len(), own, self.lent.clone()));
         let mut contexts = lock(&self.contexts);
         contexts.retain(|context| context.strong_count() > 0);
         contexts.push(Arc::downgrade(&context));
@@ -412,7 +426,16 @@ impl Driver {
         self.host_range(start, bytes, Ranges::unmapped);
     }
 
+    /// Whether a byte of the program's `[start, start + bytes)` may be lent to a GPU. Cheap: no lock, no system call.
+    pub fn may_lend(&self, start: u64, bytes: u64) -> bool {
+        let last = start.saturating_add(bytes).saturating_add(PAGE - 1);
+        self.lent.touches(start - start % PAGE, last)
+    }
+
     fn host_range(&self, start: u64, bytes: u64, tell: impl Fn(&Ranges, u64, u64)) {
+        if !self.may_lend(start, bytes) {
+            return;
+        }
         let first = start - start % PAGE;
         let end = start
             .checked_add(bytes)
@@ -429,10 +452,24 @@ impl Driver {
         }
     }
 
+    /// A number that grows with everything that [`Driver::report`] tells of.
+    pub fn changes(&self) -> u64 {
+        self.recorder.changes()
+    }
+
     /// What has happened up to now.
     pub fn report(&self) -> Report {
         let gpus = self.machine.gpus.iter();
+        let mut executed = Executed::default();
+        let contexts: Vec<_> = lock(&self.contexts)
+            .iter()
+            .filter_map(Weak::upgrade)
+            .collect();
+        for device in contexts.iter().flat_map(|context| context.devices()) {
+            executed.add(device.usage());
+        }
         Report {
+            executed,
             gpus: gpus
                 .map(|gpu| format!("{} ({})", gpu.name, gpu.target))
                 .collect(),

@@ -25,5 +25,8 @@ pub mod topology;
 mod user;
 
 pub use driver::{Driver, Error};
-pub use report::{DispatchLine, Fault, Forms, IoctlCount, KernelCount, Report, Results};
+pub use event::around_waits;
+pub use report::{
+    DispatchLine, Executed, Fault, Forms, Interpreted, IoctlCount, KernelCount, Report, Results,
+};
 pub use rustix::io::Errno;

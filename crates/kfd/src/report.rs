@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
 use rocjitsu_exec::record::Class;
-use rocjitsu_gpu::dispatch::{Device, Statistics};
+use rocjitsu_gpu::dispatch::{Device, Statistics, jit};
 use rocjitsu_gpu::queue::{DispatchReport, Engine, QueueFault, error};
 use rustix::io::Errno;
 use serde::Serialize;
@@ -175,6 +175,64 @@ pub struct Forms {
     pub bounded: BTreeMap<String, &'static str>,
 }
 
+/// How wave instructions executed. Code that has changed or gone since is left out.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Executed {
+    /// Wave instructions counted here.
+    pub instructions: u64,
+    /// Those in compiled runs.
+    pub compiled: u64,
+    /// Those in blocks that did not execute often enough to be compiled.
+    pub cold: u64,
+    /// The others, which the interpreter executed, by instruction: the most frequent ones first.
+    pub interpreted: Vec<Interpreted>,
+}
+
+/// An instruction that was interpreted.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Interpreted {
+    /// Its name.
+    pub instruction: &'static str,
+    /// Why it was not compiled.
+    pub why: &'static str,
+    /// How often.
+    pub count: u64,
+}
+
+impl From<jit::Usage> for Executed {
+    fn from(usage: jit::Usage) -> Executed {
+        let mut executed = Executed::default();
+        executed.add(usage);
+        executed
+    }
+}
+
+impl Executed {
+    /// Instructions that [`Executed::interpreted`] names at most.
+    const NAMED: usize = 40;
+
+    /// Adds the counts of a device.
+    pub fn add(&mut self, usage: jit::Usage) {
+        self.instructions += usage.instructions;
+        self.compiled += usage.compiled;
+        self.cold += usage.cold;
+        for row in usage.interpreted {
+            let mut known = self.interpreted.iter_mut();
+            match known.find(|known| known.instruction == row.name && known.why == row.why) {
+                Some(known) => known.count += row.instructions,
+                None => self.interpreted.push(Interpreted {
+                    instruction: row.name,
+                    why: row.why,
+                    count: row.instructions,
+                }),
+            }
+        }
+        self.interpreted
+            .sort_by_key(|row| std::cmp::Reverse(row.count));
+        self.interpreted.truncate(Executed::NAMED);
+    }
+}
+
 /// What a run did.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Report {
@@ -200,6 +258,8 @@ pub struct Report {
     pub results: Results,
     /// Instruction forms by target.
     pub forms: BTreeMap<&'static str, Forms>,
+    /// How they executed, as far as the contexts exist that executed them.
+    pub executed: Executed,
     /// Queues that stopped.
     pub faults: Vec<Fault>,
     /// Packets by engine and name.
@@ -434,10 +494,7 @@ impl fmt::Display for Report {
         writeln!(
             f,
             "  results: {} exact, {} within a bound, {} by default, {} refused",
-            self.results.exact,
-            self.results.bounded,
-            self.results.by_default,
-            self.results.refused
+            self.results.exact, self.results.bounded, self.results.by_default, self.results.refused
         )?;
         let mut kernels: Vec<_> = self.kernels.iter().collect();
         kernels.sort_by(|a, b| b.1.seconds.total_cmp(&a.1.seconds));

@@ -144,7 +144,16 @@ fn run(name: &str, target: Target, as_target: Target) {
     client.destroy(&queue).unwrap();
     let report = client.driver.report();
     assert_eq!(report.dispatches.len(), 1);
-    assert!(report.dispatches[0].instructions > 0);
+    let instructions = report.dispatches[0].instructions;
+    assert!(instructions > 0);
+    assert_eq!(report.dispatches[0].kernel, ready.launch.kernel.name);
+    let results = report.results;
+    assert_eq!(results.exact + results.bounded, instructions);
+    assert_eq!((results.by_default, results.refused), (0, 0));
+    let forms = &report.forms[as_target.name()];
+    let stores = forms.exact.iter().filter(|form| form.contains("_store_"));
+    assert!(stores.count() > 0, "{forms:?}");
+    assert!(report.packets_refused.is_empty());
     assert_eq!(report.ioctls["CREATE_QUEUE"].calls, 1);
     assert!(report.faults.is_empty());
 }

@@ -323,3 +323,18 @@ fn a_forked_child_gets_ebadf_and_opens_anew() {
     assert_eq!(status, 0, "the child failed; its message is above");
     assert_eq!(client.raw(1, &mut version), Ok(()));
 }
+
+#[test]
+fn a_machine_without_gpus_has_a_driver() {
+    let client = Client::new(Machine::new(Vec::new())).unwrap();
+    assert!(client.gpus.is_empty());
+    let mut apertures = abi::GetProcessAperturesNew::default();
+    client.raw(0x14, &mut apertures).unwrap();
+    assert_eq!(apertures.num_of_nodes, 0);
+    let mut events = abi::CreateEvent::default();
+    client.raw(0x08, &mut events).unwrap();
+    let mut clock = abi::GetClockCounters::default();
+    client.raw(0x05, &mut clock).unwrap();
+    assert_eq!(clock.gpu_clock_counter, 0);
+    assert!(clock.system_clock_counter > 0);
+}

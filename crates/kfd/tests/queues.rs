@@ -215,6 +215,120 @@ fn an_inactivated_queue_has_no_waves() {
     client.destroy(&queue).unwrap();
 }
 
+/// A kernel that counts up a word for ever.
+fn counter(client: &Client, word: u64) -> Buffer {
+    let code = [
+        // s_mov_b32 s0, low; s_mov_b32 s1, high; v_mov_b32 v0, 0; s_mov_b32 s2, 0
+        0xbe80_00ff,
+        word as u32,
+        0xbe81_00ff,
+        (word >> 32) as u32,
+        0x7e00_0280,
+        0xbe82_0080,
+        // s_add_u32 s2, s2, 1; v_mov_b32 v1, s2; global_store_dword v0, v1, s[0:1]; s_branch -5
+        0x8002_8102,
+        0x7e02_0202,
+        0xdc70_8000,
+        0x0000_0100,
+        0xbf82_fffb,
+    ];
+    kernel(client, &code)
+}
+
+#[test]
+fn waves_of_a_suspended_queue_stand_still_and_go_on() {
+    let client = client();
+    let words = client.allocate(0, 0, 4096, alloc_flags::GTT).unwrap();
+    let kernel = counter(&client, words.va);
+    let mut queue = client.aql_queue(0).unwrap();
+    queue.submit(&packet(&kernel, 0)).unwrap();
+    let count = || words.word(0).unwrap().load(Ordering::Acquire);
+    let more_than = |least: u64| {
+        while count() <= least {
+            std::thread::yield_now();
+        }
+    };
+    let update = |ring_base_address, queue_percentage| {
+        let mut args = abi::UpdateQueue {
+            ring_base_address,
+            queue_id: queue.id,
+            ring_size: queue.ring.bytes as u32,
+            queue_percentage,
+            queue_priority: 7,
+        };
+        client.raw(0x07, &mut args)
+    };
+    more_than(0);
+    let mut last = 0;
+    for inactive in [(queue.ring.va, 0), (0, 100), (queue.ring.va, 0)] {
+        update(inactive.0, inactive.1).unwrap();
+        let now = count();
+        assert!(now > last);
+        std::thread::sleep(Duration::from_millis(20));
+        assert_eq!(count(), now, "no wave runs");
+        update(queue.ring.va, 100).unwrap();
+        more_than(now);
+        last = now;
+    }
+    update(queue.ring.va, 0).unwrap();
+    client.destroy(&queue).unwrap();
+    assert_eq!(queue.read_index().unwrap(), 0);
+}
+
+#[test]
+fn a_ring_can_move_and_the_indices_stay() {
+    let client = client();
+    let (page, event) = client.first_event().unwrap();
+    let signals = client.allocate(0, 0, 4096, alloc_flags::GTT).unwrap();
+    let mut queue = client.aql_queue(0).unwrap();
+    for _ in 0..3 {
+        finish(&client, &mut queue, &page, event, &signals);
+    }
+    let other = client.allocate(0, 0, 8192, alloc_flags::GTT).unwrap();
+    for slot in 0..other.bytes / 64 {
+        other.write(slot * 64, &1u16.to_le_bytes()).unwrap();
+    }
+    let update = |queue: &Queue, ring_base_address, bytes: u64| {
+        let mut args = abi::UpdateQueue {
+            ring_base_address,
+            queue_id: queue.id,
+            ring_size: bytes as u32,
+            queue_percentage: 100,
+            queue_priority: 7,
+        };
+        client.raw(0x07, &mut args)
+    };
+    assert_eq!(update(&queue, 1 << 20, 4096), Err(Errno::INVAL));
+    assert_eq!(update(&queue, other.va, 16384), Err(Errno::INVAL));
+    update(&queue, other.va, other.bytes).unwrap();
+    let old = std::mem::replace(&mut queue.ring, other);
+    for _ in 0..200 {
+        finish(&client, &mut queue, &page, event, &signals);
+    }
+    assert_eq!(queue.read_index().unwrap(), 203);
+    assert_eq!(
+        old.read(3 * 64, 2).unwrap(),
+        [1, 0],
+        "the old ring is left alone"
+    );
+}
+
+#[test]
+fn a_refused_packet_is_counted() {
+    let client = client();
+    let mut queue = client.aql_queue(0).unwrap();
+    let hardware = client.event(event_type::HW_EXCEPTION).unwrap();
+    // An agent dispatch.
+    let mut packet = [0; 64];
+    packet[0] = 4;
+    queue.submit(&packet).unwrap();
+    assert!(client.wait(hardware, 60_000).unwrap().is_some());
+    faults(&client);
+    let report = client.driver.report();
+    assert_eq!(report.packets_refused["aql"], 1);
+    assert_eq!(report.results.refused, 0);
+}
+
 #[test]
 fn closing_the_device_ends_what_runs() {
     let client = client();
@@ -248,6 +362,9 @@ fn an_illegal_instruction_goes_to_the_inactive_signal() {
     let faults = faults(&client);
     assert_eq!(faults.len(), 1);
     assert!(faults[0].text.contains("gfx942"), "{}", faults[0].text);
+    let report = client.driver.report();
+    assert_eq!(report.results.refused, 1);
+    assert!(report.packets_refused.is_empty());
     // The queue is dead, not the others.
     let mut other = client.aql_queue(0).unwrap();
     finish(&client, &mut other, &page, event, &signals);

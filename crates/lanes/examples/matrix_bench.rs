@@ -53,6 +53,11 @@ fn native(a: &[[f32; 32]], b: &[[f32; 32]], d: &mut [[f32; 32]]) {
     }
 }
 
+/// The lanes of a register, aligned as in a wave's pages.
+#[derive(Clone, Copy)]
+#[repr(align(256))]
+struct Register([u32; 64]);
+
 /// Pseudo-random normal numbers (sum of uniform ones), rounded to integers if so wished.
 struct Random(u64, bool);
 
@@ -77,7 +82,7 @@ impl Random {
     }
 
     /// Registers filled with random values of an element type.
-    fn registers(&mut self, count: usize, element: Element) -> Vec<[u32; 64]> {
+    fn registers(&mut self, count: usize, element: Element) -> Vec<Register> {
         let word = |random: &mut Random| match element {
             Element::F16 => {
                 let half = |x: f32| u32::from(half_bits(x));
@@ -98,7 +103,7 @@ impl Random {
             }),
         };
         (0..count)
-            .map(|_| std::array::from_fn(|_| word(self)))
+            .map(|_| Register(std::array::from_fn(|_| word(self))))
             .collect()
     }
 }
@@ -158,14 +163,14 @@ fn main() {
         let need = op.registers();
         let a = random.registers(need.a, op.a);
         let b = random.registers(need.b, op.b);
-        let index = vec![[0x4444_4444u32; 64]; need.index];
-        let rows = |registers: &[[u32; 64]]| -> Vec<*const u32> {
-            registers.iter().map(|row| row.as_ptr()).collect()
+        let index = vec![Register([0x4444_4444; 64]); need.index];
+        let rows = |registers: &[Register]| -> Vec<*const u32> {
+            registers.iter().map(|row| row.0.as_ptr()).collect()
         };
         let (a_rows, b_rows, index_rows) = (rows(&a), rows(&b), rows(&index));
         let mut d = random.registers(need.d.max(need.c), op.d);
         let start = d.clone();
-        let d_rows: Vec<*mut u32> = d.iter_mut().map(|row| row.as_mut_ptr()).collect();
+        let d_rows: Vec<*mut u32> = d.iter_mut().map(|row| row.0.as_mut_ptr()).collect();
         let c_rows: Vec<*const u32> = d_rows.iter().map(|row| row.cast_const()).collect();
         let operands = Operands {
             a: &a_rows,
@@ -187,7 +192,7 @@ fn main() {
                 if count % 64 == 0 {
                     for (row, start) in d_rows.iter().zip(&start) {
                         // SAFETY: a row of D has 64 words.
-                        unsafe { row.copy_from_nonoverlapping(start.as_ptr(), 64) };
+                        unsafe { row.copy_from_nonoverlapping(start.0.as_ptr(), 64) };
                     }
                 }
                 count += 1;

@@ -132,7 +132,7 @@ impl Kind {
 
 /// f32 lanes with subnormals replaced by zeros of their sign.
 #[inline(always)]
-fn flush_f32<L: Lanes>(v: L::V) -> L::V {
+pub(crate) fn flush_f32<L: Lanes>(v: L::V) -> L::V {
     let tiny = L::eq(L::and(v, L::splat(0x7f80_0000)), L::splat(0));
     L::select(tiny, L::and(v, L::splat(0x8000_0000)), v)
 }
@@ -329,7 +329,7 @@ impl Port for Lane {
 impl Input for Lane {
     #[inline(always)]
     unsafe fn load<L: Lanes>(_: &Args, _slot: usize, chunk: usize) -> L::V {
-        L::from_array(std::array::from_fn(|lane| (chunk * WIDTH + lane) as u32))
+        L::lane_numbers(chunk)
     }
 }
 

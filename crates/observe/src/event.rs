@@ -2,8 +2,9 @@
 //! Everything is architectural: what an instruction does on the chip, not how it is executed here.
 
 use std::ops::BitOr;
+use std::sync::Arc;
 
-use rocjitsu_isa::{FeatureSet, Inst, RegFile, Target};
+use rocjitsu_isa::{FeatureSet, Inst, Name, RegFile, Target};
 
 /// A set of kinds of events. What plugins subscribe to decides which run loop executes the waves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,9 +72,9 @@ pub enum Family {
     Lds,
     /// Vector memory: global, flat, scratch, buffer.
     Global,
-    /// Branches, barriers, messages, ends.
+    /// Branches, barriers, waits, messages, ends.
     Control,
-    /// Waits and hints.
+    /// What is none of these.
     Other,
 }
 
@@ -134,8 +135,10 @@ pub struct Dispatch<'a> {
     pub kernarg: u64,
     /// Bytes of the kernarg segment, 0 if the descriptor does not say.
     pub kernarg_bytes: u32,
+    /// Workgroups of a cluster in x, y, z.
+    pub cluster: [u32; 3],
     /// The GPU's memory.
-    pub memory: &'a dyn MemoryView,
+    pub memory: &'a Arc<dyn MemoryView>,
 }
 
 /// A dispatch that has ended.
@@ -147,6 +150,8 @@ pub struct Ended<'a> {
     pub kernel: &'a str,
     /// Wave instructions executed, by the engine's own count.
     pub instructions: u64,
+    /// The same by [`Family`], in the order of [`Family::ALL`].
+    pub families: [u64; Family::ALL.len()],
     /// Waves that ran.
     pub waves: u64,
     /// Seconds from the first wave to the last.
@@ -281,6 +286,36 @@ pub enum Scope {
     System,
 }
 
+impl Scope {
+    /// The scope that an instruction's cache policy asks for.
+    pub fn of(inst: &Inst) -> Scope {
+        let policy = inst.field(Name::cpol).unwrap_or(0);
+        let atomic = inst.op().name().contains("atomic");
+        let by_bits = |low: bool, high: bool| match (high, low) {
+            (false, false) => Scope::Wave,
+            (false, true) => Scope::Workgroup,
+            (true, false) => Scope::Agent,
+            (true, true) => Scope::System,
+        };
+        match inst.target() {
+            // SC0 of an atomic asks for the old value.
+            Target::Gfx942 | Target::Gfx950 if atomic => {
+                [Scope::Agent, Scope::System][usize::from(policy >> 4 & 1 != 0)]
+            }
+            Target::Gfx942 | Target::Gfx950 => by_bits(policy & 1 != 0, policy >> 4 & 1 != 0),
+            target if target.generation() >= 12 => match policy >> 3 & 3 {
+                0 => Scope::Wave,
+                1 => Scope::Workgroup,
+                2 => Scope::Agent,
+                _ => Scope::System,
+            },
+            // GLC passes the caches of a compute unit; atomics work in L2.
+            _ if atomic || policy & 1 != 0 => Scope::Agent,
+            _ => Scope::Wave,
+        }
+    }
+}
+
 /// An access of one lane (or of a scalar instruction) to memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
@@ -318,11 +353,13 @@ pub enum Barrier {
 }
 
 /// Memory that the GPU reaches.
-pub trait MemoryView: Sync {
+pub trait MemoryView: Send + Sync {
     /// Copies bytes out; false if they are not all there.
     fn read(&self, address: u64, to: &mut [u8]) -> bool;
     /// The allocation that an address is in.
     fn allocation(&self, address: u64) -> Option<Allocation>;
+    /// All allocations, by their start.
+    fn allocations(&self) -> Vec<Allocation>;
     /// What lies at or near an address, as a phrase.
     fn describe(&self, address: u64) -> String;
 }

@@ -35,6 +35,13 @@ pub struct Plugins {
     failed: OnceLock<Failure>,
 }
 
+impl std::fmt::Debug for Plugins {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names = self.entries.iter().map(|entry| &entry.name);
+        f.debug_set().entries(names).finish()
+    }
+}
+
 impl Plugins {
     /// No plugins.
     pub fn new() -> Plugins {

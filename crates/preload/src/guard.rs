@@ -29,6 +29,14 @@ impl Drop for Inside {
     }
 }
 
+/// Runs `work` as the program: a wait in the middle of a call of the driver's, in which the program's signal handlers
+/// may run, whose calls are its own.
+pub fn outside(work: &mut dyn FnMut()) {
+    let depth = DEPTH.replace(0);
+    work();
+    DEPTH.set(depth);
+}
+
 /// Whether the driver itself is calling.
 pub fn is_inside() -> bool {
     DEPTH.with(|depth| depth.get() != 0)

@@ -4,6 +4,7 @@
 //! - [`guard`], [`real`]: who calls, and the C library's own functions.
 //! - [`paths`], [`fds`], [`dirs`]: which paths, descriptors and directory streams are ours, decided cheaply.
 //! - [`process`], [`machine`]: the one driver of this process.
+//! - [`report`]: what the program did, written at its end and while it runs.
 //! - [`tree`]: what the simulated trees say, in the C library's terms.
 //! - `hooks`: the functions the program calls.
 //!
@@ -23,4 +24,5 @@ pub mod machine;
 pub mod paths;
 pub mod process;
 pub mod real;
+pub mod report;
 pub mod tree;

@@ -1,7 +1,10 @@
 //! The machine that the environment describes.
 
+use std::sync::Arc;
+
 use rocjitsu_config::Config;
 use rocjitsu_kfd::Driver;
+use rocjitsu_plugins::{Chosen, PluginError, build};
 
 /// Makes the driver of the machine that `ROCJITSU_CONFIG` and its companions describe.
 ///
@@ -12,5 +15,15 @@ pub fn driver() -> Result<Driver, String> {
     let variable = |name| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
     let config = Config::from_environment(variable).map_err(|error| error.to_string())?;
     let machine = config.machine().map_err(|error| error.to_string())?;
-    Driver::new(machine).map_err(|error| error.to_string())
+    let chosen = Chosen::configured(&machine.options.plugins)?;
+    let left_out = |error: &PluginError| {
+        eprintln!("rocjitsu: warning: {error}; the program runs without it");
+    };
+    let plugins = build(&chosen, left_out).map_err(|error| error.to_string())?;
+    let driver = Driver::new(machine).map_err(|error| error.to_string())?;
+    Ok(if plugins.is_empty() {
+        driver
+    } else {
+        driver.with_plugins(Arc::new(plugins))
+    })
 }

@@ -1,16 +1,13 @@
 //! The one driver of this process: made when a path of ours is first touched, forgotten by a forked child, and
 //! asked for its report when the process exits. A program that never touches the GPU gets none of this.
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
 
-use rocjitsu_kfd::{Driver, Errno};
+use rocjitsu_kfd::{Driver, Errno, around_waits};
 
 use crate::guard::{self, Inside, KeepErrno, set_errno};
-use crate::{dirs, fds};
+use crate::{dirs, fds, report};
 
 /// Null until the driver is made. Never freed: engine threads may run until the very end of the process.
 static DRIVER: AtomicPtr<Driver> = AtomicPtr::new(std::ptr::null_mut());
@@ -26,7 +23,8 @@ const BEING_MADE: u32 = 1;
 const MADE: u32 = 2;
 const FAILED: u32 = 3;
 
-fn this_process() -> i32 {
+/// The number of this process.
+pub fn this_process() -> i32 {
     std::process::id().cast_signed()
 }
 
@@ -95,7 +93,10 @@ fn make() {
     }
     let state = match catch_unwind(crate::machine::driver) {
         Ok(Ok(driver)) => {
-            DRIVER.store(Box::into_raw(Box::new(driver)), Ordering::Release);
+            let driver: &'static Driver = Box::leak(Box::new(driver));
+            around_waits(guard::outside);
+            DRIVER.store(std::ptr::from_ref(driver).cast_mut(), Ordering::Release);
+            report::start(driver);
             MADE
         }
         Ok(Err(error)) => {
@@ -111,6 +112,13 @@ fn make() {
 /// Whether a driver has been made; costs one load.
 pub fn is_made() -> bool {
     !DRIVER.load(Ordering::Relaxed).is_null()
+}
+
+/// Whether GPUs may see some of these bytes of the program's. Asked for every mapping that changes: two loads.
+pub fn may_lend(address: usize, length: usize) -> bool {
+    let driver = DRIVER.load(Ordering::Acquire);
+    // SAFETY: null, or from a leaked box. A child of `vfork` may look, too.
+    unsafe { driver.as_ref() }.is_some_and(|driver| driver.may_lend(address as u64, length as u64))
 }
 
 /// Lets the driver answer, making it if there is none. `None`: the call is the driver's own, or there is no driver,
@@ -179,58 +187,23 @@ extern "C" fn after_fork_in_child() {
 }
 
 extern "C" fn at_exit() {
-    write_report();
+    report::finish();
+    finish_plugins();
 }
 
-/// Writes the report where the configuration or ROCJITSU_REPORT says, if this process has a driver. `%p` stands for the process's number.
-pub fn write_report() {
-    static WRITTEN: AtomicI32 = AtomicI32::new(0);
-    if !is_made() {
-        return;
-    }
+/// Tells the plugins that the program is over, once. A failure can only be told: the program's status is its own.
+pub fn finish_plugins() {
+    static FINISHED: AtomicI32 = AtomicI32::new(0);
     let me = this_process();
     tell(|driver| {
-        let Some(path) = &driver.machine().options.report else {
+        let Some(plugins) = driver.plugins() else {
             return;
         };
-        if WRITTEN.swap(me, Ordering::Relaxed) == me {
+        if FINISHED.swap(me, Ordering::Relaxed) == me {
             return;
         }
-        let path = with_process_number(path.as_os_str(), me);
-        let text = match serde_json::to_string_pretty(&driver.report()) {
-            Ok(text) => text,
-            Err(error) => return eprintln!("rocjitsu: the report cannot be written: {error}"),
-        };
-        if let Err(error) = std::fs::write(&path, text + "\n") {
-            eprintln!(
-                "rocjitsu: cannot write the report {}: {error}",
-                path.display()
-            );
+        if let Err(failure) = plugins.finish() {
+            eprintln!("rocjitsu: {failure}");
         }
     });
-}
-
-fn with_process_number(path: &OsStr, process: i32) -> PathBuf {
-    let mut out = Vec::new();
-    let mut rest = path.as_bytes();
-    while let Some(at) = rest.windows(2).position(|two| two == b"%p") {
-        out.extend_from_slice(&rest[..at]);
-        out.extend_from_slice(process.to_string().as_bytes());
-        rest = &rest[at + 2..];
-    }
-    out.extend_from_slice(rest);
-    PathBuf::from(OsStr::from_bytes(&out))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_process_number_goes_into_the_name_of_the_report() {
-        let name = |path: &str| with_process_number(OsStr::new(path), 42);
-        assert_eq!(name("/tmp/a.json"), PathBuf::from("/tmp/a.json"));
-        assert_eq!(name("a%p-%p.json"), PathBuf::from("a42-42.json"));
-        assert_eq!(name("100%"), PathBuf::from("100%"));
-    }
 }

@@ -219,6 +219,7 @@ functions! {
     fn glob(pattern: *const c_char, flags: c_int, failed: Failed, out: *mut Glob) -> c_int,
         as (*const c_char, c_int, Failed, *mut Glob), else missing();
 
+    fn abort() -> (), as (), else ();
     fn pthread_create(thread: *mut libc::pthread_t, attributes: *const libc::pthread_attr_t, start: Start, argument: *mut c_void) -> c_int,
         as (*mut libc::pthread_t, *const libc::pthread_attr_t, Start, *mut c_void), else libc::ENOSYS;
 }

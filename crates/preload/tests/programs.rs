@@ -47,7 +47,9 @@ fn processes() -> &'static Path {
 fn with_library(program: impl AsRef<std::ffi::OsStr>) -> Command {
     let mut command = Command::new(program);
     command.env("LD_PRELOAD", library());
-    for name in ["CONFIG", "NUM_GPUS", "REPORT", "VERBOSE", "THREADS"] {
+    for name in [
+        "CONFIG", "NUM_GPUS", "PLUGINS", "REPORT", "VERBOSE", "THREADS",
+    ] {
         command.env_remove(format!("ROCJITSU_{name}"));
     }
     command
@@ -93,6 +95,7 @@ checks! {
         forks_while_threads_work,
         raw_mappings_are_the_same_pages,
         no_gpu_is_touched,
+        handlers_interrupt_waits_as_they_say,
     ;
 }
 
@@ -173,6 +176,55 @@ fn a_wrong_configuration_is_said_once_and_the_program_sees_no_gpu() {
 }
 
 #[test]
+fn a_machine_without_gpus_has_a_processor() {
+    let list = "ls /sys/class/kfd/kfd/topology/nodes && grep cpu_cores_count /sys/class/kfd/kfd/topology/nodes/0/properties && test -c /dev/kfd";
+    let output = succeeds(
+        with_library("sh")
+            .args(["-c", list])
+            .env("ROCJITSU_NUM_GPUS", "0"),
+    );
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.starts_with("0\ncpu_cores_count "), "{text}");
+    assert!(output.stderr.is_empty());
+}
+
+#[test]
+fn a_program_that_dies_leaves_a_report() {
+    for (name, signal, complete) in [("is_killed", 9, false), ("aborts", 6, false)] {
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.json"));
+        let _ = std::fs::remove_file(&path);
+        let output = with_library(processes())
+            .arg(name)
+            .env("ROCJITSU_REPORT", &path)
+            .output()
+            .unwrap();
+        let ended = std::os::unix::process::ExitStatusExt::signal(&output.status);
+        assert_eq!(ended, Some(signal), "{name}");
+        let text = std::fs::read_to_string(&path).unwrap();
+        let report: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(report["ioctls"]["CREATE_EVENT"]["calls"], 1, "{text}");
+        assert_eq!(report["complete"], complete, "{name}");
+    }
+}
+
+#[test]
+fn a_summary_is_for_those_who_ask() {
+    for (verbose, lines) in [("0", 0), ("1", 1)] {
+        let output = succeeds(
+            with_library(processes())
+                .arg("duplicates_are_the_same_device")
+                .env("ROCJITSU_VERBOSE", verbose),
+        );
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(
+            text.matches("rocjitsu: 0 dispatches").count(),
+            lines,
+            "{text}"
+        );
+    }
+}
+
+#[test]
 fn the_report_is_written_at_every_kind_of_exit() {
     for name in [
         "duplicates_are_the_same_device",
@@ -188,5 +240,26 @@ fn the_report_is_written_at_every_kind_of_exit() {
         let text = std::fs::read_to_string(&path).unwrap();
         let report: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert!(report["ioctls"].is_object(), "{text}");
+        assert_eq!(report["complete"], true);
     }
+}
+
+#[test]
+fn plugins_are_made_with_the_driver_and_finished_at_the_end() {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("throughput.jsonl");
+    let _ = std::fs::remove_file(&path);
+    let plugins = format!("throughput:file={};nonsense", path.display());
+    let output = succeeds(
+        with_library(processes())
+            .arg("duplicates_are_the_same_device")
+            .env("ROCJITSU_PLUGINS", plugins),
+    );
+    let record: serde_json::Value =
+        serde_json::from_str(std::fs::read_to_string(&path).unwrap().trim()).unwrap();
+    assert_eq!(
+        (&record["event"], &record["dispatches"]),
+        (&"summary".into(), &0.into())
+    );
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(text.contains("plugin `nonsense`: there is none"), "{text}");
 }

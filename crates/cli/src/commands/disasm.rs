@@ -60,15 +60,22 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Status> {
             let object = info::read(file, args.target, args.run_as)?;
             info::expect_target(file, &object, args.target)?;
             match &args.kernel {
-                Some(name) => kernel(&object, object.kernel(name)?, out)?,
+                Some(name) => kernel(&object, info::kernel(&object, name)?, out)?,
                 None => everything(&object, out)?,
             }
             Ok(Status::Good)
         }
         (None, Some(hex), Some(target)) => {
-            let set = feature_set_of(&args.set);
+            let set = feature_set_of(target, &args.set)?;
             let Some(words) = hex else {
-                lines(target, set, std::io::stdin().lock(), out)?;
+                if let Some(number) = lines(target, set, std::io::stdin().lock(), out)? {
+                    out.flush()?;
+                    writeln!(
+                        anstream::stderr(),
+                        "{} line {number} of standard input is no hexadecimal; it, and others like it, count as invalid",
+                        styled(BAD, "warning:")
+                    )?;
+                }
                 return Ok(Status::Good);
             };
             let bytes = parse_hex(&read_hex(words)?)?;
@@ -87,21 +94,38 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Status> {
     }
 }
 
-fn feature_set_of(features: &[Feature]) -> FeatureSet {
+fn feature_set_of(target: Target, features: &[Feature]) -> Result<FeatureSet> {
     let has = |feature| features.contains(&feature);
-    match (has(Feature::Wave64), has(Feature::True16)) {
+    let known = [
+        (Feature::Wave64, "wave64", target.has_wave64()),
+        (Feature::True16, "true16", target.has_true16()),
+    ];
+    if let Some((_, name, _)) = known
+        .iter()
+        .find(|(feature, _, exists)| has(*feature) && !exists)
+    {
+        return Err(UsageError(format!("--set {name}: {target} does not have it")).into());
+    }
+    Ok(match (has(Feature::Wave64), has(Feature::True16)) {
         (false, false) => FeatureSet::Default,
         (true, false) => FeatureSet::Wave64,
         (false, true) => FeatureSet::True16,
         (true, true) => FeatureSet::True16Wave64,
-    }
+    })
 }
 
-/// Writes the text of the instruction on each line of `input`, or `invalid`.
-fn lines(target: Target, set: FeatureSet, input: impl Read, out: &mut Output) -> Result<()> {
+/// Writes the text of the instruction on each line of `input`, or `invalid`. Returns the number of the first line that
+/// is not even hexadecimal, counted from 1.
+fn lines(
+    target: Target,
+    set: FeatureSet,
+    input: impl Read,
+    out: &mut Output,
+) -> Result<Option<u64>> {
     let mut input = BufReader::new(input);
     let mut line = Vec::new();
-    loop {
+    let mut wrong = None;
+    for number in 1.. {
         // A program that waits for the answer to its last line gets it.
         if input.buffer().is_empty() {
             out.flush()?;
@@ -109,26 +133,41 @@ fn lines(target: Target, set: FeatureSet, input: impl Read, out: &mut Output) ->
         line.clear();
         let read = input.read_until(b'\n', &mut line);
         if read.context("cannot read standard input")? == 0 {
-            return Ok(());
+            break;
         }
-        match instruction(target, set, &line) {
+        let bytes = bytes(&line);
+        if bytes.is_none() && wrong.is_none() {
+            wrong = Some(number);
+        }
+        match bytes.and_then(|bytes| instruction(target, set, &bytes)) {
             Some(text) => writeln!(out, "{text}")?,
             None => writeln!(out, "invalid")?,
         }
     }
+    Ok(wrong)
 }
 
-/// The text of the one instruction whose bytes a line has, blanks around them aside. `None` if the
-/// line is no hexadecimal, the bytes do not decode, or more follow behind the instruction.
-fn instruction(target: Target, set: FeatureSet, line: &[u8]) -> Option<String> {
+/// The bytes of a line in memory order: digits in pairs, with or without blanks, commas, brackets and `0x` between
+/// them. `None` if there is anything else.
+fn bytes(line: &[u8]) -> Option<Vec<u8>> {
     let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
-    let (pairs, odd) = line.trim_ascii().as_chunks::<2>();
-    let bytes: Option<Vec<u8>> = pairs
-        .iter()
-        .map(|&[high, low]| Some(digit(high)? << 4 | digit(low)?))
-        .collect();
-    let bytes = bytes.filter(|_| odd.is_empty())?;
-    let inst = decode(target, set, &bytes).ok()?;
+    let mut bytes = Vec::new();
+    for part in line.split(|byte| byte.is_ascii_whitespace() || b",[]".contains(byte)) {
+        let digits = part.strip_prefix(b"0x").unwrap_or(part);
+        let (pairs, odd) = digits.as_chunks::<2>();
+        if !odd.is_empty() || digits.is_empty() != part.is_empty() {
+            return None;
+        }
+        for &[high, low] in pairs {
+            bytes.push(digit(high)? << 4 | digit(low)?);
+        }
+    }
+    Some(bytes)
+}
+
+/// The text of the one instruction that the bytes are. `None` if they do not decode, or more follow behind it.
+fn instruction(target: Target, set: FeatureSet, bytes: &[u8]) -> Option<String> {
+    let inst = decode(target, set, bytes).ok()?;
     (inst.len() == bytes.len()).then(|| inst.text(set))
 }
 
@@ -354,20 +393,39 @@ mod tests {
     #[test]
     fn a_line_is_one_instruction() {
         let text = |line: &str| {
-            instruction(Target::Gfx942, FeatureSet::Default, line.as_bytes()).unwrap_or_default()
+            bytes(line.as_bytes())
+                .and_then(|bytes| instruction(Target::Gfx942, FeatureSet::Default, &bytes))
+                .unwrap_or_default()
         };
-        assert_eq!(text("8002007e\r\n"), "v_mov_b32_e32 v0, 0");
-        assert_eq!(text(" 8002007E"), "v_mov_b32_e32 v0, 0");
-        for wrong in [
-            "",
-            "8002007",
-            "8002007e00",
-            "8002007e8002007e",
+        for line in [
+            "8002007e\r\n",
+            " 8002007E",
+            "80 02 00 7e",
+            "[0x80,0x02,0x00,0x7e]",
             "0x8002007e",
-            "ffffffff",
-            "\u{fc}\u{fc}",
         ] {
+            assert_eq!(text(line), "v_mov_b32_e32 v0, 0", "{line}");
+        }
+        for wrong in ["", "8002007e00", "8002007e8002007e", "ffffffff"] {
             assert_eq!(text(wrong), "", "{wrong}");
+            assert!(bytes(wrong.as_bytes()).is_some(), "{wrong}");
+        }
+        for wrong in ["8002007", "0x", "80,2,0,7e", "\u{fc}\u{fc}", "s_nop 0"] {
+            assert_eq!(bytes(wrong.as_bytes()), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn sets_that_a_target_does_not_have_are_refused() {
+        for (target, feature, exists) in [
+            (Target::Gfx942, Feature::Wave64, true),
+            (Target::Gfx942, Feature::True16, false),
+            (Target::Gfx1100, Feature::Wave64, true),
+            (Target::Gfx1201, Feature::True16, true),
+            (Target::Gfx1250, Feature::Wave64, false),
+        ] {
+            let set = feature_set_of(target, &[feature]);
+            assert_eq!(set.is_ok(), exists, "{target} {feature:?}");
         }
     }
 

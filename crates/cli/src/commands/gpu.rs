@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use rocjitsu_config::{Config, ConfigError, Gpu, preset, preset_for_target, preset_names};
+use rocjitsu_config::{
+    Config, ConfigError, Gpu, PluginOptions, preset, preset_for_target, preset_names,
+};
 use rocjitsu_gpu::dispatch::jit;
 use rocjitsu_isa::Target;
 use rocjitsu_lanes::Backend;
@@ -118,6 +120,18 @@ impl GpuArgs {
             threads: config.options.threads,
             lanes: config.options.lanes,
         }))
+    }
+
+    /// The plugins that a configuration asks for.
+    ///
+    /// # Errors
+    ///
+    /// A configuration that cannot be used.
+    pub fn plugins(&self) -> Result<PluginOptions> {
+        match &self.config {
+            Some(path) => Ok(read_config(path)?.options.plugins),
+            None => Ok(PluginOptions::default()),
+        }
     }
 
     /// The target of the GPU that `--gpu` or `--config` names, if one does.

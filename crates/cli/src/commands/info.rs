@@ -17,7 +17,7 @@ use crate::output::{DIM, HEAD, Output, styled};
 pub struct Args {
     /// Code object (.hsaco)
     file: PathBuf,
-    /// Of an offload bundle (as hipcc --genco makes them), the part for this target
+    /// The target that the code is expected for; of an offload bundle (as hipcc --genco makes them), the part for it
     #[arg(long, value_name = "TARGET")]
     target: Option<Target>,
     /// Read it as code for this target, as `launch --run-as` does
@@ -60,6 +60,16 @@ pub fn expect_target(path: &Path, code: &CodeObject, target: Option<Target>) -> 
     }
 }
 
+/// The kernel that `--kernel` names.
+///
+/// # Errors
+///
+/// A name that the file does not have is wrong usage; the text lists those it has.
+pub fn kernel<'a>(code: &'a CodeObject, name: &str) -> Result<&'a Kernel> {
+    code.kernel(name)
+        .map_err(|error| UsageError(format!("--kernel {name}: {error}")).into())
+}
+
 fn unbundle(data: Vec<u8>, target: Option<Target>) -> Result<Vec<u8>> {
     let Some(parts) = bundle::parts(&data)? else {
         return Ok(data);
@@ -99,6 +109,7 @@ fn unbundle(data: Vec<u8>, target: Option<Target>) -> Result<Vec<u8>> {
 /// Those of reading and writing.
 pub fn run(args: &Args, out: &mut Output) -> Result<Status> {
     let object = read(&args.file, args.target, args.run_as)?;
+    expect_target(&args.file, &object, args.target)?;
     if args.json {
         out.json(&as_json(&args.file, &object))?;
     } else {

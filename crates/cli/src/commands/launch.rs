@@ -6,8 +6,10 @@ use std::str::FromStr;
 
 use anyhow::{Context, Result};
 use rocjitsu_isa::Target;
+use rocjitsu_observe::Plugins;
 use serde_json::json;
 
+use super::plugins::PluginArgs;
 use super::report::execute;
 use super::{Status, gpu, info};
 use crate::cli::UsageError;
@@ -73,6 +75,8 @@ pub struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    plugins: PluginArgs,
     #[command(flatten)]
     gpu: gpu::GpuArgs,
 }
@@ -194,12 +198,18 @@ fn launch(args: &Args, out: &mut Output) -> Result<Status> {
             files.push((*index, path));
         }
     }
+    writable(&files)?;
     let mut prints = Vec::new();
     for print in &args.print {
         prints.push((buffer_of(launch, print.argument, "--print")?, print));
     }
     let host = args.gpu.resolve(launch.code.target())?;
-    let report = execute(launch, &host, args.repeat, args.json)?;
+    let plugins = args.plugins.make(&args.gpu.plugins()?)?;
+    let report = execute(launch, &host, args.repeat, args.json, plugins.as_ref());
+    // They may have something to say of a run that failed; why it failed is more important.
+    let told = plugins.as_ref().map_or(Ok(()), Plugins::finish);
+    let report = report?;
+    told?;
     for (index, path) in files {
         if let (Some(buffer), Some(content)) =
             (launch.buffers.get(index), report.contents.get(index))
@@ -286,7 +296,7 @@ fn from_code_object(args: &Args) -> Result<Launch> {
     let code = info::read(&args.file, args.target, args.run_as)?;
     info::expect_target(&args.file, &code, args.target)?;
     let kernel = match (&args.kernel, code.kernels()) {
-        (Some(name), _) => code.kernel(name)?,
+        (Some(name), _) => info::kernel(&code, name)?,
         (None, [only]) => only,
         (None, kernels) => {
             let names: Vec<&str> = kernels.iter().map(|kernel| kernel.name.as_str()).collect();
@@ -347,6 +357,29 @@ fn buffer_of(launch: &Launch, argument: usize, option: &str) -> Result<usize> {
     }
 }
 
+/// Checks that each file can be written, before a run that may take long; leaves what is there as it is.
+fn writable(files: &[(usize, &Path)]) -> Result<()> {
+    for (number, (_, path)) in files.iter().enumerate() {
+        if files.iter().take(number).any(|(_, other)| other == path) {
+            return Err(usage(format!(
+                "{} is given for two buffers",
+                path.display()
+            )));
+        }
+        let existed = path.exists();
+        std::fs::OpenOptions::new()
+            .append(true)
+            .create(true)
+            .open(path)
+            .with_context(|| format!("cannot write {}", path.display()))?;
+        if !existed {
+            std::fs::remove_file(path)
+                .with_context(|| format!("cannot write {}", path.display()))?;
+        }
+    }
+    Ok(())
+}
+
 fn write_file(buffer: &Buffer, content: &[u8], path: &Path) -> Result<()> {
     let array = Array::new(buffer.element, &buffer.shape, content.to_vec());
     let as_array = path.extension().is_some_and(|extension| extension == "npy");
@@ -360,13 +393,20 @@ fn write_file(buffer: &Buffer, content: &[u8], path: &Path) -> Result<()> {
 
 fn print_elements(buffer: &Buffer, content: &[u8], print: &Print, out: &mut Output) -> Result<()> {
     let element = print.element.unwrap_or(buffer.element);
-    let elements = content.chunks_exact(element.bytes()).take(print.count);
+    let elements = content.chunks_exact(element.bytes());
+    let all = elements.len();
     let text: Vec<String> = elements
+        .take(print.count)
         .map(|bytes| element.decode(bytes).to_string())
         .collect();
+    let note = if print.count > all {
+        format!(" (all {all})")
+    } else {
+        String::new()
+    };
     writeln!(
         out,
-        "{} as {}: {}",
+        "{} as {}: {}{note}",
         buffer.name,
         element.name(),
         text.join(" ")

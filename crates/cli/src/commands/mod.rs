@@ -9,8 +9,10 @@ pub mod doctor;
 pub mod gpu;
 pub mod info;
 pub mod launch;
+pub mod plugins;
 pub mod report;
 pub mod run;
+pub mod threads;
 
 /// Whether a command that ran to its end found everything in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

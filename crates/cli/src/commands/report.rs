@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::Result;
 use rocjitsu_config::Gpu;
 use rocjitsu_gpu::memory::Memory;
-use rocjitsu_observe::Progress;
+use rocjitsu_observe::{Code, Plugins, Progress, With};
 use serde_json::json;
 
 use super::gpu::Host;
@@ -44,6 +44,7 @@ pub fn execute<'a>(
     host: &'a Host,
     repeat: u32,
     quiet: bool,
+    plugins: Option<&Plugins>,
 ) -> Result<Report<'a>> {
     let memory = Arc::new(Memory::new(host.gpu.vram_bytes));
     let engine = Engine::new(
@@ -55,6 +56,12 @@ pub fn execute<'a>(
     )?
     .with_fast_matrix(host.fast_matrix);
     let placed = launch.place(&memory)?;
+    if let Some(plugins) = plugins {
+        plugins.code_loaded(&Code {
+            base: placed.code.bias,
+            file: launch.code.data(),
+        })?;
+    }
     let groups = launch
         .grid
         .iter()
@@ -70,7 +77,7 @@ pub fn execute<'a>(
         let options = engine::Options {
             threads: host.threads,
             eager_registers: host.eager_registers,
-            observer: &advance,
+            observer: &With(advance, plugins),
         };
         let run = engine.run(launch, &placed, &options);
         bar.finish_and_clear();

@@ -168,17 +168,15 @@ fn made(spec: &str, out: Option<PathBuf>) -> Result<Argument, String> {
     let mut parts = spec.split(':');
     let bytes = parse_size(parts.next().unwrap_or_default())?;
     let mut element = ElementType::U8;
-    let mut fill = Fill::Value(Number::Int(0));
+    let mut given = None;
     for option in parts {
-        match option.split_once('=') {
-            Some(("fill", value)) => fill = Fill::Value(parse_number(value)?),
-            Some(("seed", value)) => {
-                fill = Fill::Random(
-                    value
-                        .parse()
-                        .map_err(|_| format!("`{value}` is not a seed"))?,
-                );
-            }
+        let fill = match option.split_once('=') {
+            Some(("fill", value)) => Fill::Value(parse_number(value)?),
+            Some(("seed", value)) => Fill::Random(
+                value
+                    .parse()
+                    .map_err(|_| format!("`{value}` is not a seed"))?,
+            ),
             Some((key, _)) => {
                 return Err(format!(
                     "unknown option `{key}` of a buffer: fill=VALUE or seed=NUMBER"
@@ -188,9 +186,14 @@ fn made(spec: &str, out: Option<PathBuf>) -> Result<Argument, String> {
                 element = ElementType::from_name(option).ok_or_else(|| {
                     format!("`{option}` is no element type ({})", ElementType::names())
                 })?;
+                continue;
             }
+        };
+        if given.replace(fill).is_some() {
+            return Err("a buffer takes one fill=VALUE or seed=NUMBER".to_owned());
         }
     }
+    let fill = given.unwrap_or(Fill::Value(Number::Int(0)));
     if bytes % element.bytes() != 0 {
         return Err(format!(
             "{bytes} bytes are no whole number of {} elements",
@@ -210,6 +213,17 @@ fn made(spec: &str, out: Option<PathBuf>) -> Result<Argument, String> {
 
 fn file(text: &str) -> Result<Argument, String> {
     let (path, element) = match text.rsplit_once(':') {
+        // Neither a path nor a type is in front: what was meant as a type is wrong.
+        Some((head, rest))
+            if !head.ends_with(".npy")
+                && !head.ends_with(".bin")
+                && ElementType::from_name(rest).is_none() =>
+        {
+            return Err(format!(
+                "`{head}` is neither an element type ({}) nor hex, null, buf, out, nor a .npy or .bin file",
+                ElementType::names()
+            ));
+        }
         Some((path, name)) => {
             let element = ElementType::from_name(name);
             (

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::compare::Tolerance;
 use super::element::ElementType;
@@ -213,10 +214,17 @@ impl Description {
 
     /// Reads the text of a description.
     pub fn parse(text: &str) -> Result<Self> {
+        let value: Value = serde_json::from_str(text).context("no JSON")?;
+        kinds(&value, "")?;
+        // From the text again: its errors have lines, and it refuses a key that is given twice.
         let mut reader = serde_json::Deserializer::from_str(text);
-        let description: Description = serde_path_to_error::deserialize(&mut reader)
-            .map_err(|error| anyhow::anyhow!("{}: {}", error.path(), error.inner()))?;
-        reader.end().context("after the description")?;
+        let description: Description =
+            serde_path_to_error::deserialize(&mut reader).map_err(|error| {
+                match error.path().to_string().as_str() {
+                    "." | "?" => anyhow::anyhow!("{}", error.inner()),
+                    path => anyhow::anyhow!("{path}: {}", error.inner()),
+                }
+            })?;
         if description.format != 1 {
             bail!(
                 "format {} of launch descriptions is unknown: this version reads format 1",
@@ -240,6 +248,31 @@ impl Description {
                 names.join(", ")
             )
         })
+    }
+}
+
+/// Checks that lists and objects stand where the format has them, and that choices are names: Serde would take a list
+/// for an object, and a number for a choice.
+fn kinds(value: &Value, path: &str) -> Result<()> {
+    const LISTS: [&str; 7] = [
+        "args", "shape", "grid", "block", "cluster", "fields", "values",
+    ];
+    const NAMES: [&str; 5] = ["gen", "mode", "kind", "dtype", "direction"];
+    let key = path.rsplit('.').next().unwrap_or(path);
+    match value {
+        Value::Object(members) => members.iter().try_for_each(|(key, member)| {
+            let dot = if path.is_empty() { "" } else { "." };
+            kinds(member, &format!("{path}{dot}{key}"))
+        }),
+        Value::Array(_) if path.is_empty() => bail!("a list, where the description is an object"),
+        Value::Array(elements) if LISTS.contains(&key) => elements
+            .iter()
+            .enumerate()
+            .try_for_each(|(index, element)| kinds(element, &format!("{path}[{index}]"))),
+        Value::Array(_) => bail!("{path}: a list is not expected here"),
+        Value::String(_) => Ok(()),
+        _ if NAMES.contains(&key) => bail!("{path}: {value} is no name"),
+        _ => Ok(()),
     }
 }
 

@@ -10,9 +10,9 @@ use rocjitsu_isa::Target;
 use super::description::*;
 use super::element::ElementType;
 use super::generate::number;
-use super::kernarg::{Field, FieldValue, Hidden, Kernarg};
+use super::kernarg::{Field, FieldValue, Hidden, Kernarg, LARGEST_SEGMENT};
 use super::npy::Array;
-use super::{Buffer, DYNAMIC_STACK_BYTES, Golden, Launch, sha256};
+use super::{Buffer, DYNAMIC_STACK_BYTES, Golden, Launch, sha256, stated};
 
 /// Which part of a description to launch, and as what.
 #[derive(Clone, Copy, Debug)]
@@ -82,19 +82,14 @@ impl Launch {
                 target.file.display()
             );
         }
+        let bytes = data.len();
         let options = LoadOptions {
             run_as: selection.run_as,
         };
         let code =
             CodeObject::parse(data, &options).with_context(|| target.file.display().to_string())?;
         let kernel = code.kernel(&target.kernel)?.clone();
-        ensure!(
-            kernel.descriptor.wave_size == target.wave,
-            "waves of {} lanes are stated, but the descriptor of {} says {}",
-            target.wave,
-            kernel.name,
-            kernel.descriptor.wave_size
-        );
+        stated::check(target, bytes, &code, &kernel)?;
         let mut buffers = Vec::new();
         let mut arguments = Vec::new();
         for argument in &description.args {
@@ -236,7 +231,15 @@ fn kernarg(description: &Description, target: &TargetDescription) -> Result<Kern
             ),
         },
         // A scratch pointer that the compiler appended.
-        None => Ok(FieldValue::Bytes(vec![0; field.size])),
+        None => {
+            ensure!(
+                field.size <= LARGEST_SEGMENT,
+                "kernarg field at offset {}: {} bytes, more than a segment of {LARGEST_SEGMENT}",
+                field.offset,
+                field.size
+            );
+            Ok(FieldValue::Bytes(vec![0; field.size]))
+        }
     };
     let mut fields = Vec::new();
     for field in &target.kernarg.fields {

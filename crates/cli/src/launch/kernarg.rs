@@ -9,7 +9,7 @@ pub const SHARED_BASE_HIGH: u32 = 0x0001_0000;
 pub const PRIVATE_BASE_HIGH: u32 = 0x0002_0000;
 
 /// More than any compiler lets a kernel have, in bytes.
-const LARGEST_SEGMENT: usize = 1 << 20;
+pub const LARGEST_SEGMENT: usize = 1 << 20;
 
 /// What goes into a field.
 #[derive(Clone, Debug, PartialEq)]

@@ -11,6 +11,7 @@ pub mod kernarg;
 pub mod npy;
 pub mod outcome;
 pub mod place;
+mod stated;
 pub mod through_driver;
 
 use compare::Tolerance;

@@ -33,7 +33,9 @@ pub enum Verdict {
         /// Where and by how much.
         comparison: Comparison,
     },
-    /// There is nothing to compare with.
+    /// An output without golden data: nothing says what it should hold.
+    NoGolden,
+    /// Its content does not matter, or nobody asked.
     Unchecked,
 }
 
@@ -74,7 +76,8 @@ impl Buffer {
             (None, Direction::In) => Verdict::InputChanged {
                 comparison: against(&self.content, Tolerance::Exact {}),
             },
-            (None, _) => Verdict::Unchecked,
+            (None, Direction::Out | Direction::InOut) => Verdict::NoGolden,
+            (None, Direction::Scratch) => Verdict::Unchecked,
             (Some(golden), _) => match &golden.content {
                 Some(want) => match against(want, golden.tolerance) {
                     comparison if comparison.equal() => Verdict::Equal {
@@ -115,6 +118,9 @@ impl BufferOutcome {
             }
             Verdict::InputChanged { comparison } => {
                 format!("an input was overwritten: {}", differences(comparison))
+            }
+            Verdict::NoGolden => {
+                "an output without golden data: there is nothing to compare it with".to_owned()
             }
             Verdict::Unchecked => "not compared".to_owned(),
         }

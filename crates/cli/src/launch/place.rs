@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result, bail, ensure};
 use rocjitsu_gpu::code_object::Loaded;
 use rocjitsu_gpu::memory::{Memory, Request};
+use rocjitsu_kfd::Executed;
 
 use super::Launch;
 use super::kernarg::{Facts, PRIVATE_BASE_HIGH, SHARED_BASE_HIGH};
@@ -73,6 +74,8 @@ pub enum Compiled {
         bytes: u64,
         /// Time spent, on all threads together.
         seconds: f64,
+        /// How wave instructions executed.
+        executed: Executed,
     },
     /// None.
     No {

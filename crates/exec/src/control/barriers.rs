@@ -138,7 +138,7 @@ fn wait(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
 
 fn state(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
     let value = match target(cx, record) {
-        Some(slot) => barrier::state(&cx.group.barriers[slot]),
+        Some(slot) => barrier::state(cx.group.barriers[slot].get()),
         None => 0,
     };
     // gfx1250: bits 26:24 are the named barriers allocated, in groups of four.
@@ -154,7 +154,7 @@ fn state(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
 fn init(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
     if let Some(slot @ 1..barrier::CLUSTER) = target(cx, record) {
         set_members(cx, record, slot);
-        cx.group.barriers[slot].signalled = 0;
+        barrier::restart(cx.group, slot);
     }
     Flow::Next
 }

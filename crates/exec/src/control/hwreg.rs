@@ -192,7 +192,7 @@ fn set_mode(cx: &mut Cx<'_, '_>, record: &Record, mask: u32, value: u32) -> Flow
 }
 
 fn read(cx: &Cx<'_, '_>, register: Register, number: usize) -> u32 {
-    let (wave, group) = (&*cx.wave, &*cx.group);
+    let (wave, group) = (&*cx.wave, cx.group);
     let flag = |set: bool, bit: u32| u32::from(set) << bit;
     // EXECZ, VCCZ, IN_WG and VALID have the same places everywhere; a trap handler is always present.
     let common = 1 << 6

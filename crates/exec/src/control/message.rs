@@ -43,7 +43,7 @@ pub fn lower(inst: &Inst, pc: u64, lowering: &Lowering) -> Option<Record> {
             0x87 if target.generation() >= 12 => |cx, r| answer(cx, r, 0),
             // GET_CLUSTER_BARRIER_STATE: as `s_get_barrier_state` tells of the other barriers.
             0x88 if target == Target::Gfx1250 => |cx, r| {
-                let state = barrier::state(&cx.group.barriers[barrier::CLUSTER]);
+                let state = barrier::state(cx.group.barriers[barrier::CLUSTER].get());
                 answer(cx, r, u64::from(state))
             },
             _ => return None,

@@ -63,7 +63,7 @@ pub fn lower(inst: &Inst, pc: u64, lowering: &mut Lowering) -> Option<Record> {
 
 /// Instructions that change nothing that a program can see: waits for counters (instructions complete in
 /// order here), hints, priorities, performance counters, trace data.
-fn is_nop(op: Op) -> bool {
+pub(crate) fn is_nop(op: Op) -> bool {
     matches!(
         op,
         Op::s_nop

@@ -98,6 +98,16 @@ impl Assembler {
         }
     }
 
+    /// Where the numbers of the lanes of group `way` lie: behind the rows at [`SPILL`].
+    pub fn lane_numbers(&self, way: u32) -> MemoryOperand {
+        let offset = 64 * (super::SPILL_ROWS as i64 + i64::from(way));
+        if self.looped {
+            MemoryOperand::with_base_index_scale_displ_size(SPILL, ROW_INDEX, 1, offset, 4)
+        } else {
+            MemoryOperand::with_base_displ(SPILL, offset)
+        }
+    }
+
     /// The address of the next instruction.
     pub fn here(&self) -> u64 {
         self.at

@@ -3,12 +3,15 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use rocjitsu_isa::Op as Instruction;
 use rocjitsu_lanes::kernel::{Args, Kind, Src};
 use rocjitsu_lanes::trace::graph::{Graph, Id, Op};
 use rocjitsu_lanes::trace::{Recorder, Trace};
 use rocjitsu_lanes::vector::Lanes;
 
-use crate::record::{Operand, Record};
+use super::Why;
+use super::order::{Order, Touched};
+use crate::record::{Class, Operand, Record};
 use crate::registers::{PAGE_SHIFT, VectorRegisters};
 use crate::valu::{Dpp, dual};
 use crate::wave::scalar;
@@ -50,6 +53,22 @@ struct Collector {
     masks_read: Vec<u32>,
     /// Behind each record: how many nodes there are, and what it has written.
     ends: Vec<(usize, Vec<Write>)>,
+    /// Scalar instructions among them.
+    order: Order,
+    /// The last record has written EXEC: the run ends.
+    closed: bool,
+}
+
+/// A run, and which records make it.
+pub struct Collected {
+    /// What they compute.
+    pub run: Run,
+    /// How many lane operations that is.
+    pub operations: usize,
+    /// How many records it spans, scalar instructions included.
+    pub length: usize,
+    /// Scalar instructions among them, by number, and where they are done.
+    pub order: Order,
 }
 
 /// What a record reads of the scalar file, and what it writes.
@@ -59,6 +78,10 @@ struct Effects {
     masks: Vec<(u32, Id)>,
     words_read: Vec<u32>,
     masks_read: Vec<u32>,
+    /// Masks that are used, those among them that the run itself has written.
+    masks_used: Vec<u32>,
+    /// EXEC, if it is among the masks written.
+    exec: Option<u32>,
 }
 
 fn is_half(kind: Kind) -> bool {
@@ -71,27 +94,56 @@ enum Write {
     Mask(u32, Id),
 }
 
-/// The run at the start of `records`, and how many of them it takes: as many as can be compiled together.
-pub fn collect(records: &[Record], lanes: u32) -> (Run, usize) {
-    let mut recorder = Recorder::default();
-    let active = recorder.graph.leaf(Op::Mask, scalar::EXEC as u32);
-    let inactive = recorder.graph.one(Op::MaskNot, active, 0);
-    let mut c = Collector {
-        recorder,
-        lanes,
-        active,
-        inactive,
-        rows: HashMap::new(),
-        masks: BTreeMap::new(),
-        words_read: Vec::new(),
-        masks_read: Vec::new(),
-        ends: Vec::new(),
-    };
-    let taken = records.iter().take_while(|r| c.take(r).is_some()).count();
-    (c.finish(), taken)
+/// The run at the start of `records`: as many of them as can be compiled together.
+pub fn collect(records: &[Record], lanes: u32) -> Collected {
+    let mut c = Collector::new(lanes);
+    let (mut operations, mut length) = (0, 0);
+    for (at, record) in records.iter().enumerate() {
+        if record.class == Class::Valu {
+            if c.take(record).is_err() {
+                break;
+            }
+            operations += 1;
+            length = at + 1;
+        } else if operations == 0 || !c.order.place(at, record, lanes) {
+            break;
+        }
+    }
+    c.order.end(length);
+    let order = std::mem::take(&mut c.order);
+    Collected {
+        run: c.finish(),
+        operations,
+        length,
+        order,
+    }
+}
+
+/// Why a lane operation cannot be compiled, if it cannot.
+pub fn obstacle(record: &Record, lanes: u32) -> Option<Why> {
+    Collector::new(lanes).take(record).err()
 }
 
 impl Collector {
+    fn new(lanes: u32) -> Collector {
+        let mut recorder = Recorder::default();
+        let active = recorder.graph.leaf(Op::Mask, scalar::EXEC as u32);
+        let inactive = recorder.graph.one(Op::MaskNot, active, 0);
+        Collector {
+            recorder,
+            lanes,
+            active,
+            inactive,
+            rows: HashMap::new(),
+            masks: BTreeMap::new(),
+            words_read: Vec::new(),
+            masks_read: Vec::new(),
+            ends: Vec::new(),
+            order: Order::default(),
+            closed: false,
+        }
+    }
+
     /// Whether two masks share a word.
     fn overlap(&self, a: u32, b: u32) -> bool {
         a.abs_diff(b) < self.lanes / 32
@@ -103,7 +155,10 @@ impl Collector {
     }
 
     /// Adds a record, or leaves everything as it is.
-    fn take(&mut self, record: &Record) -> Option<()> {
+    fn take(&mut self, record: &Record) -> Result<(), Why> {
+        if self.closed {
+            return Err(Why::Exec);
+        }
         // The halves of a dual instruction read before either writes.
         let mut effects = Effects::default();
         match dual::halves(record) {
@@ -114,7 +169,13 @@ impl Collector {
             }
             None => self.evaluate(record, &mut effects)?,
         }
-        self.admit(&effects)?;
+        self.admit(&effects).ok_or(Why::Order)?;
+        let touched = self.touched(&effects);
+        if !self.order.admits(&touched) {
+            return Err(Why::Order);
+        }
+        self.order.join(&touched);
+        self.closed = effects.exec.is_some();
         let mut writes = Vec::new();
         for (key, id) in effects.rows {
             self.rows.insert(key, id);
@@ -128,7 +189,24 @@ impl Collector {
         self.words_read.extend(effects.words_read);
         self.masks_read.extend(effects.masks_read);
         self.ends.push((self.recorder.graph.nodes.len(), writes));
-        Some(())
+        Ok(())
+    }
+
+    /// Words of the scalar file that a record reads and writes.
+    fn touched(&self, effects: &Effects) -> Touched {
+        let mask = |n: u32| n as usize..(n + self.lanes / 32) as usize;
+        let mut touched = Touched::default();
+        touched.reads.insert(mask(scalar::EXEC as u32));
+        for &n in &effects.words_read {
+            touched.reads.insert(n as usize..n as usize + 1);
+        }
+        for &n in &effects.masks_used {
+            touched.reads.insert(mask(n));
+        }
+        for &(n, _) in &effects.masks {
+            touched.writes.insert(mask(n));
+        }
+        touched
     }
 
     /// Whether the scalar file is read and written in an order that lanes, group by group, can keep.
@@ -149,7 +227,7 @@ impl Collector {
                 .keys()
                 .chain(&self.masks_read)
                 .chain(&effects.masks_read);
-            if self.overlap(n, scalar::EXEC as u32)
+            if self.overlap(n, scalar::EXEC as u32) && effects.exec != Some(n)
                 || n as usize >= scalar::COUNT - 1
                 || self.words_read.iter().chain(&effects.words_read).any(read)
                 || masks.any(|&m| askew(m, n))
@@ -161,11 +239,15 @@ impl Collector {
     }
 
     /// Traces a lane operation on the registers as they are.
-    fn evaluate(&mut self, record: &Record, effects: &mut Effects) -> Option<()> {
-        let details = record.valu.as_deref()?;
-        let kernel = details.trace?;
-        if details.sdwa.is_some() || details.to_exec || record.imm != 0 {
-            return None;
+    fn evaluate(&mut self, record: &Record, effects: &mut Effects) -> Result<(), Why> {
+        if let Some(rows) = self.moved(record, effects) {
+            effects.rows.extend(rows);
+            return Ok(());
+        }
+        let details = record.valu.as_deref().ok_or(Why::Kind)?;
+        let kernel = details.trace.ok_or(Why::Mode)?;
+        if record.imm != 0 {
+            return Err(Why::Index);
         }
         let mut shape = Args {
             dst: std::ptr::null_mut(),
@@ -186,20 +268,27 @@ impl Collector {
                 break;
             };
             let mods = &details.source[slot];
-            let [mut lo, mut hi] = self.operand(record.src[slot], kind, mods.shift, effects)?;
+            let [mut lo, mut hi] = self
+                .operand(record.src[slot], kind, mods.shift, effects)
+                .ok_or(Why::Operand)?;
             if let Some(dpp) = details.dpp.as_ref().filter(|_| slot == 0) {
                 let valid;
-                ([lo, hi], valid) = self.permuted(dpp, [lo, hi])?;
+                ([lo, hi], valid) = self.permuted(dpp, [lo, hi]).ok_or(Why::Dpp)?;
                 written = self.condition(dpp.written);
                 if !dpp.bound_ctrl {
                     written = self.recorder.graph.two(Op::MaskAnd, written, valid, 0);
                 }
             }
-            let shift = match record.src[slot] {
+            let mut shift = match record.src[slot] {
                 Operand::Const(_) => 0,
                 _ if is_half(kind) => mods.shift,
                 _ => 0,
             };
+            if let Some(sdwa) = details.sdwa.as_ref().filter(|_| slot < 2) {
+                shift = 0;
+                let part = || sdwa.source::<Trace>(slot, lo);
+                lo = self.recorder.compute(part).ok_or(Why::Lanes)?;
+            }
             shape.src[slot].shift = shift;
             let changes = mods.lanes(details.flush_in);
             let values = if details.prepare && !changes.is_none() {
@@ -207,7 +296,8 @@ impl Collector {
                 let modified = self.recorder.compute(|| {
                     let low = Trace::shr(lo, Trace::splat(shift));
                     changes.apply::<Trace>(kind, low, hi)
-                })?;
+                });
+                let modified = modified.ok_or(Why::Lanes)?;
                 [modified.0, modified.1]
             } else {
                 [lo, hi]
@@ -217,7 +307,8 @@ impl Collector {
         }
         self.recorder.mask = None;
         if details.takes_mask {
-            let n = record.mask.scalar()? as u32;
+            let n = record.mask.scalar().ok_or(Why::Operand)? as u32;
+            effects.masks_used.push(n);
             self.recorder.mask = Some(match self.masks.get(&n) {
                 Some(&id) => id,
                 None => {
@@ -229,7 +320,9 @@ impl Collector {
         let zero = self.recorder.graph.constant(0);
         let keys = record.dst.vector().map(|r| [self.key(r), self.key(r + 1)]);
         let olds = keys.map_or([zero; 2], |keys| keys.map(|key| self.row(key)));
-        let finished = details.finish && !details.result_modifiers().is_none();
+        let selected = details.sdwa.filter(|sdwa| sdwa.selects_result());
+        let finished =
+            selected.is_some() || details.finish && !details.result_modifiers().is_none();
         if !finished {
             shape.keep = details.keep;
             shape.dst_shift = details.dst_shift;
@@ -238,7 +331,7 @@ impl Collector {
         self.recorder.operands[7] = Some(olds[1]);
         self.recorder.trace(kernel, &shape);
         if self.recorder.failed {
-            return None;
+            return Err(Why::Lanes);
         }
 
         let mut results = self.recorder.results;
@@ -246,28 +339,67 @@ impl Collector {
             let changes = details.result_modifiers();
             let hi = results[1].unwrap_or(zero);
             let (half, keep, shift) = (is_half(details.out), details.keep, details.dst_shift);
-            let (lo, hi) = self.recorder.compute(|| {
+            let changed = self.recorder.compute(|| {
                 let (lo, hi) = changes.apply::<Trace>(details.out, lo, hi);
+                if let Some(sdwa) = &selected {
+                    return (sdwa.result::<Trace>(lo, olds[0]), hi);
+                }
                 if !half {
                     return (lo, hi);
                 }
                 let kept = Trace::and(olds[0], Trace::splat(keep));
                 (Trace::or(Trace::shl(lo, Trace::splat(shift)), kept), hi)
-            })?;
+            });
+            let (lo, hi) = changed.ok_or(Why::Lanes)?;
             results = [Some(lo), results[1].map(|_| hi)];
         }
         for (part, result) in results.into_iter().enumerate() {
             if let Some(id) = result {
                 let graph = &mut self.recorder.graph;
                 let id = graph.three(Op::Select, written, id, olds[part]);
-                effects.rows.push((keys?[part], id));
+                effects.rows.push((keys.ok_or(Why::Operand)?[part], id));
             }
         }
         if let (true, Some(id)) = (details.gives_mask, self.recorder.mask_result) {
             let id = self.recorder.graph.two(Op::MaskAnd, id, written, 0);
-            effects.masks.push((record.dst2.scalar()? as u32, id));
+            match record.dst2.scalar() {
+                Some(n) => effects.masks.push((n as u32, id)),
+                None if details.to_exec => {}
+                None => return Err(Why::Operand),
+            }
+            if details.to_exec {
+                effects.exec = Some(scalar::EXEC as u32);
+                effects.masks.push((scalar::EXEC as u32, id));
+            }
         }
-        Some(())
+        Ok(())
+    }
+
+    /// What an instruction writes that moves whole words and has no kernel.
+    fn moved(&mut self, record: &Record, effects: &mut Effects) -> Option<[(u32, Id); 2]> {
+        let to = record.dst.vector()?;
+        match record.inst.op() {
+            Instruction::v_pk_mov_b32 => {
+                let mut rows = [(self.key(to), Id::NONE), (self.key(to + 1), Id::NONE)];
+                for (slot, row) in rows.iter_mut().enumerate() {
+                    let high = (record.imm2 >> slot & 1) as u16;
+                    let from = match record.src[slot] {
+                        Operand::Vector(r) => Operand::Vector(r + high),
+                        Operand::Scalar(n) => Operand::Scalar(n.checked_add(high as u8)?),
+                        other => other,
+                    };
+                    [row.1, _] = self.operand(from, Kind::B32, 0, effects)?;
+                }
+                Some(rows)
+            }
+            Instruction::v_swap_b32 if record.imm == 0 => {
+                let from = record.src[0].vector()?;
+                let (a, b) = (self.key(to), self.key(from));
+                let (old_a, old_b) = (self.row(a), self.row(b));
+                Some([(a, old_b), (b, old_a)])
+            }
+            _ => None,
+        }
     }
 
     /// The same lanes of every group, as the first 16 bits say.

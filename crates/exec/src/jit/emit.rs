@@ -12,7 +12,7 @@ use super::assembler::{
 };
 use super::collect::{Run, Step};
 use super::plan::{SIDE_BY_SIDE, folded, merged, uses, ways};
-use super::select::{binary, unary};
+use super::select::{binary, high_half, unary};
 use super::values::{Class, Home, Value, Values};
 
 /// Code of one run: bytes, and where in them it begins.
@@ -60,16 +60,16 @@ pub fn bound(run: &Run) -> usize {
 /// # Errors
 /// The run has more values at a time than there is room for.
 pub fn emit(run: &Run, chunks: u32, full: bool, address: u64) -> Result<Emitted, CompileError> {
-    let ways = ways(run, chunks);
-    let looped = ways < chunks;
     let count = run.graph.nodes.len();
     let mut uniform = vec![false; count];
     for (at, node) in run.graph.nodes.iter().enumerate() {
         uniform[at] = match node.op {
-            Op::Row | Op::Mask => false,
+            Op::Row | Op::Mask | Op::Lane => false,
             _ => node.operands().all(|id| uniform[id.0 as usize]),
         };
     }
+    let ways = ways(run, &uniform, chunks);
+    let looped = ways < chunks;
     let pool = pool(run, address);
     let entry = pool.bytes.len();
     let classes = (0..count as u32 * ways).map(|v| {
@@ -223,6 +223,7 @@ impl Emitter<'_> {
                 let home = match node.op {
                     Op::Row if !rows.contains(&node.imm) => Home::Row(node.imm, way),
                     Op::Mask if !masks.contains(&node.imm) => Home::Mask(node.imm, way),
+                    Op::Lane => Home::Lane(way),
                     Op::Const => Home::Word(self.pooled(id)),
                     Op::Scalar => Home::Word(scalar_word(node.imm)),
                     Op::Table | Op::ConstMask => Home::At(self.pooled(id)),
@@ -408,7 +409,7 @@ impl Emitter<'_> {
             return Ok(());
         }
         match node.op {
-            Row | Mask | Scalar | Const | Table | ConstMask => self.leaf(id, way),
+            Row | Mask | Lane | Scalar | Const | Table | ConstMask => self.leaf(id, way),
             Logic => self.logic(id, way, at),
             FmaF | FmaD => self.fma(id, way, at),
             JoinLow | JoinHigh | SplitLow | SplitHigh => {
@@ -467,6 +468,11 @@ impl Emitter<'_> {
                     // The high half comes first.
                     _ => with3(Code::VEX_Kunpckbw_kr_kr_kr, to, y, Arg::Reg(x)),
                 })
+            }
+            HighHalf => {
+                let from = self.need(a, way)?;
+                let to = self.result(id, way, at)?;
+                self.asm.put(high_half(to, from))
             }
             _ if b == Id::NONE => {
                 let from = self.arg(a, way)?;

@@ -10,10 +10,12 @@ mod emit;
 mod memory;
 #[cfg(target_arch = "x86_64")]
 mod native;
+mod order;
 #[cfg(target_arch = "x86_64")]
 mod plan;
 #[cfg(target_arch = "x86_64")]
 mod select;
+mod usage;
 #[cfg(target_arch = "x86_64")]
 mod values;
 
@@ -27,12 +29,33 @@ use crate::record::Record;
 
 #[cfg(target_arch = "x86_64")]
 pub use native::Code;
+pub(crate) use usage::Tally;
+pub use usage::{Interpreted, Usage};
 #[cfg(target_arch = "x86_64")]
-pub use values::SPILL_ROWS;
+use values::SPILL_ROWS;
 
 /// Rows for values that compiled code has no registers for.
 #[cfg(not(target_arch = "x86_64"))]
-pub const SPILL_ROWS: usize = 1;
+const SPILL_ROWS: usize = 1;
+
+/// What compiled code has besides the state of a wave.
+#[repr(C, align(64))]
+pub struct Area {
+    /// Rows for values that registers have no room for.
+    spill: [[u32; 16]; SPILL_ROWS],
+    /// The numbers of the lanes.
+    lanes: [[u32; 16]; 4],
+}
+
+impl Default for Area {
+    fn default() -> Area {
+        let row = |row: u32| std::array::from_fn(|lane| 16 * row + lane as u32);
+        Area {
+            spill: [[0; 16]; SPILL_ROWS],
+            lanes: [0, 1, 2, 3].map(row),
+        }
+    }
+}
 
 /// Whether and when code is compiled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,6 +109,43 @@ pub struct Report {
     pub bytes: u64,
     /// Time spent, on all threads together.
     pub seconds: f64,
+}
+
+/// Why a lane operation is not compiled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// It is of a kind that the compiler does not know.
+    Kind,
+    /// A float mode that it does not know.
+    Mode,
+    /// It looks at single lanes.
+    Lanes,
+    /// It comes behind a write of EXEC.
+    Exec,
+    /// Its registers are found by an index.
+    Index,
+    /// An operand of a kind that the compiler does not know.
+    Operand,
+    /// Lanes move across rows of 16, or from inactive lanes.
+    Dpp,
+    /// It uses words of the scalar file that the run has written.
+    Order,
+}
+
+impl Why {
+    /// The reason in words.
+    pub fn text(self) -> &'static str {
+        match self {
+            Why::Kind => "no lane operation that the compiler knows",
+            Why::Mode => "float mode",
+            Why::Lanes => "looks at single lanes",
+            Why::Exec => "EXEC was written",
+            Why::Index => "indexed registers",
+            Why::Operand => "operand",
+            Why::Dpp => "DPP across rows or from inactive lanes",
+            Why::Order => "order of scalar registers",
+        }
+    }
 }
 
 /// The compiler of a device.
@@ -162,58 +222,80 @@ impl Jit {
     #[cold]
     pub fn compile(&self, records: &[Record], lanes: u32) -> Option<Box<[Part]>> {
         let start = Instant::now();
-        let mut parts = Vec::new();
+        let mut parts = Parts {
+            records,
+            list: Vec::new(),
+            changed: false,
+        };
         let (mut at, mut done) = (0, 0);
         while at < records.len() {
-            let length = self.run(&records[at..], lanes, at, done, &mut parts);
+            let length = self.run(lanes, at, done, &mut parts);
             if length > 0 {
                 done = at + length;
             }
             at += length.max(1);
         }
+        parts.interpret(done..records.len());
         let nanoseconds = start.elapsed().as_nanos() as u64;
         self.nanoseconds.fetch_add(nanoseconds, Relaxed);
-        if parts.is_empty() {
-            return None;
-        }
-        if done < records.len() {
-            parts.push(Part::Records(done..records.len()));
-        }
-        Some(parts.into())
+        parts.changed.then(|| parts.list.into())
     }
 
-    /// Compiles the run at the start of `records`, the first of which is number `at` of the block; those from
-    /// `done` on have no part yet. Returns how many records that were.
-    fn run(
-        &self,
-        records: &[Record],
-        lanes: u32,
-        at: usize,
-        done: usize,
-        parts: &mut Vec<Part>,
-    ) -> usize {
-        let mut limit = records.len();
+    /// Compiles the run that begins at record `at` of the block; those from `done` on have no part yet. Returns
+    /// how many records that were.
+    fn run(&self, lanes: u32, at: usize, done: usize, parts: &mut Parts<'_>) -> usize {
+        let mut limit = parts.records.len();
         loop {
-            let (run, length) = collect::collect(&records[..limit], lanes);
-            if length < SHORTEST {
+            let found = collect::collect(&parts.records[at..limit], lanes);
+            if found.operations < SHORTEST {
                 return 0;
             }
             #[cfg(target_arch = "x86_64")]
-            if let Ok((code, bytes)) = self.native.compile(&run, lanes / 16) {
-                if done < at {
-                    parts.push(Part::Records(done..at));
+            if let Ok((code, bytes)) = self.native.compile(&found.run, lanes / 16) {
+                parts.interpret(done..at);
+                for record in found.order.before {
+                    parts.interpret(at + record..at + record + 1);
                 }
-                parts.push(Part::Code(code));
+                parts.list.push(Part::Code(code));
+                parts.changed = true;
+                for record in found.order.after {
+                    parts.interpret(at + record..at + record + 1);
+                }
                 self.runs.fetch_add(1, Relaxed);
-                self.instructions.fetch_add(length as u64, Relaxed);
+                self.instructions
+                    .fetch_add(found.operations as u64, Relaxed);
                 self.bytes.fetch_add(bytes as u64, Relaxed);
-                return length;
+                return found.length;
             }
             #[cfg(not(target_arch = "x86_64"))]
-            let _ = (run, at, done, &parts);
+            let _ = (found.run, found.order, done, &parts);
             // Half of it has fewer values at a time.
             self.refused.fetch_add(1, Relaxed);
-            limit = length / 2;
+            limit = at + found.length / 2;
+        }
+    }
+}
+
+/// The parts of a block as they come.
+struct Parts<'r> {
+    records: &'r [Record],
+    list: Vec<Part>,
+    /// Whether the block executes otherwise than record by record.
+    changed: bool,
+}
+
+impl Parts<'_> {
+    /// Adds records that are interpreted; those that do nothing go.
+    fn interpret(&mut self, range: Range<usize>) {
+        for at in range {
+            if crate::control::is_nop(self.records[at].inst.op()) {
+                self.changed = true;
+                continue;
+            }
+            match self.list.last_mut() {
+                Some(Part::Records(last)) if last.end == at => last.end += 1,
+                _ => self.list.push(Part::Records(at..at + 1)),
+            }
         }
     }
 }

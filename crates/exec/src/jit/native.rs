@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex};
 use super::assembler::CompileError;
 use super::collect::Run;
 use super::memory::{Arena, Region};
-use super::{emit, values};
+use super::{Area, emit};
 use crate::registers::{PagePool, VectorRegisters};
 
-/// Compiled code: addresses of pages, the scalar file, rows for values without a register.
+/// Compiled code: addresses of pages, the scalar file, the [`Area`].
 type Entry = unsafe extern "sysv64" fn(*const *const u8, *mut u32, *mut u32);
 
 /// Code of one run.
@@ -35,17 +35,17 @@ impl Code {
         v: &mut VectorRegisters,
         pool: &mut PagePool,
         scalars: &mut [u32; crate::wave::scalar::COUNT],
-        spill: &mut [[u32; 16]; values::SPILL_ROWS],
+        area: &mut Area,
     ) {
         v.claim(self.pages, pool);
         let entry = if full { self.full } else { self.partial };
         // SAFETY: the code reads any page and writes those just claimed, the masks of the scalar file that its
-        // records name, and the spill area; it keeps to the calling convention.
+        // records name, and rows of the area; it keeps to the calling convention.
         unsafe {
             entry(
                 v.page_bases(),
                 scalars.as_mut_ptr(),
-                spill.as_mut_ptr().cast(),
+                std::ptr::from_mut(area).cast(),
             );
         }
     }

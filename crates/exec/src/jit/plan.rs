@@ -11,8 +11,9 @@ use super::select::memory_operand;
 /// The most steps that are done for several groups side by side, those of all groups counted.
 pub const SIDE_BY_SIDE: usize = 1200;
 
-/// How many groups are computed side by side: as many as registers have room for.
-pub fn ways(run: &Run, chunks: u32) -> u32 {
+/// How many groups are computed side by side: as many as registers have room for. Values that all groups share
+/// (`uniform`) take one register whatever the number.
+pub fn ways(run: &Run, uniform: &[bool], chunks: u32) -> u32 {
     let mut last = vec![0; run.graph.nodes.len()];
     for (at, step) in run.steps.iter().enumerate() {
         match *step {
@@ -25,11 +26,16 @@ pub fn ways(run: &Run, chunks: u32) -> u32 {
         }
     }
     let (mut live, mut most) = (0i32, 0);
+    let mut shared = 0i32;
     let mut ends = vec![0i32; run.steps.len() + 1];
     for (at, step) in run.steps.iter().enumerate() {
         if let Step::Compute(id) = *step
             && !run.graph.get(id).op.is_condition()
         {
+            if uniform[id.0 as usize] {
+                shared += 1;
+                continue;
+            }
             live += 1;
             ends[last[id.0 as usize].max(at)] += 1;
         }
@@ -37,7 +43,10 @@ pub fn ways(run: &Run, chunks: u32) -> u32 {
         live -= ends[at];
     }
     let mut ways = chunks;
-    while ways > 1 && (most * ways as i32 > 30 || run.steps.len() * ways as usize > SIDE_BY_SIDE) {
+    // Those that are shared come back from memory where there are many.
+    let room = 30 - shared.min(10);
+    while ways > 1 && (most * ways as i32 > room || run.steps.len() * ways as usize > SIDE_BY_SIDE)
+    {
         ways /= 2;
     }
     ways

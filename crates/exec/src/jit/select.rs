@@ -10,11 +10,12 @@ pub fn memory_operand(node: &Node) -> Option<(usize, bool)> {
     use Op::*;
     match node.op {
         Add | Sub | Mul | MinI | MaxI | MinU | MaxU | Shl | Shr | Sar | AddF | SubF | MulF
-        | MinF | MaxF | MaxOrB | CompareI | CompareU | CompareF | TestZero | TestSet => {
+        | DivF | MinF | MaxF | MaxOrB | CompareI | CompareU | CompareF | TestZero | TestSet => {
             Some((1, true))
         }
-        MulEvenU | MulEvenI | AddD | MulD | CompareD => Some((1, false)),
-        ShlBy | ShrBy | SarBy | RotrBy | RoundF | FromI | FromU | ToI | ToU => Some((0, true)),
+        MulEvenU | MulEvenI | AddD | MulD | DivD | CompareD => Some((1, false)),
+        ShlBy | ShrBy | SarBy | RotrBy | RoundF | FromI | FromU | ToI | ToU | SqrtF
+        | LeadingZeros => Some((0, true)),
         HighToLow => Some((0, false)),
         Bytes | Permute => Some((1, false)),
         Select => Some((1, true)),
@@ -44,6 +45,21 @@ pub fn unary(node: &Node, to: Register, from: Arg) -> Result<Instruction, IcedEr
             from,
             imm | 8,
         ),
+        RoundD => with2_imm(
+            Code::EVEX_Vrndscalepd_zmm_k1z_zmmm512b64_imm8_sae,
+            to,
+            from,
+            imm | 8,
+        ),
+        SqrtF => with2(Code::EVEX_Vsqrtps_zmm_k1z_zmmm512b32_er, to, from),
+        SqrtD => with2(Code::EVEX_Vsqrtpd_zmm_k1z_zmmm512b64_er, to, from),
+        LeadingZeros => with2(Code::EVEX_Vplzcntd_zmm_k1z_zmmm512b32, to, from),
+        FromID => with2(Code::EVEX_Vcvtdq2pd_zmm_k1z_ymmm256b32_er, to, half(from)),
+        FromUD => with2(Code::EVEX_Vcvtudq2pd_zmm_k1z_ymmm256b32_er, to, half(from)),
+        FromFD => with2(Code::EVEX_Vcvtps2pd_zmm_k1z_ymmm256b32_sae, to, half(from)),
+        ToID => with2(Code::EVEX_Vcvttpd2dq_ymm_k1z_zmmm512b64_sae, ymm(to), from),
+        ToUD => with2(Code::EVEX_Vcvttpd2udq_ymm_k1z_zmmm512b64_sae, ymm(to), from),
+        ToFD => with2(Code::EVEX_Vcvtpd2ps_ymm_k1z_zmmm512b64_er, ymm(to), from),
         FromI => with2(Code::EVEX_Vcvtdq2ps_zmm_k1z_zmmm512b32_er, to, from),
         FromU => with2(Code::EVEX_Vcvtudq2ps_zmm_k1z_zmmm512b32_er, to, from),
         ToI => with2(Code::EVEX_Vcvttps2dq_zmm_k1z_zmmm512b32_sae, to, from),
@@ -58,6 +74,12 @@ pub fn unary(node: &Node, to: Register, from: Arg) -> Result<Instruction, IcedEr
             imm,
         ),
     }
+}
+
+/// The instruction of [`Op::HighHalf`].
+pub fn high_half(to: Register, from: Register) -> Result<Instruction, IcedError> {
+    let code = Code::EVEX_Vextracti64x4_ymmm256_k1z_zmm_imm8;
+    Instruction::with3(code, ymm(to), from, 1)
 }
 
 /// The instruction of a node with two operands.
@@ -94,6 +116,16 @@ pub fn binary(node: &Node, to: Register, a: Register, b: Arg) -> Result<Instruct
         ScaleF => plain(Code::EVEX_Vscalefps_zmm_k1z_zmm_zmmm512b32_er),
         Permute => plain(Code::EVEX_Vpermd_zmm_k1z_zmm_zmmm512b32),
         Bytes => plain(Code::EVEX_Vpshufb_zmm_k1z_zmm_zmmm512),
+        DivF => plain(Code::EVEX_Vdivps_zmm_k1z_zmm_zmmm512b32_er),
+        ScaleD => plain(Code::EVEX_Vscalefpd_zmm_k1z_zmm_zmmm512b64_er),
+        DivD => plain(Code::EVEX_Vdivpd_zmm_k1z_zmm_zmmm512b64_er),
+        Concat => with3_imm(
+            Code::EVEX_Vinserti64x4_zmm_k1z_zmm_ymmm256_imm8,
+            to,
+            a,
+            half(b),
+            1,
+        ),
         AddF => plain(Code::EVEX_Vaddps_zmm_k1z_zmm_zmmm512b32_er),
         SubF => plain(Code::EVEX_Vsubps_zmm_k1z_zmm_zmmm512b32_er),
         MulF => plain(Code::EVEX_Vmulps_zmm_k1z_zmm_zmmm512b32_er),

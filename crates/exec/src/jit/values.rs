@@ -30,6 +30,8 @@ pub enum Home {
     Word(MemoryOperand),
     /// A register of the wave, by key, and which group of its lanes.
     Row(u32, u32),
+    /// The numbers of a group's lanes.
+    Lane(u32),
     /// A mask, by its word in the scalar file, and which group of its lanes.
     Mask(u32, u32),
 }
@@ -121,6 +123,7 @@ impl Values {
         let at = match home {
             Home::At(at) | Home::Word(at) => at,
             Home::Row(key, way) => asm.row(key, way)?,
+            Home::Lane(way) => asm.lane_numbers(way),
             Home::Mask(n, way) => asm.mask(n, way),
         };
         let code = match (class, home) {

@@ -5,6 +5,7 @@ use std::marker::PhantomData;
 
 use rocjitsu_isa::Target;
 
+use super::storage::Lds;
 use crate::error::Cause;
 use crate::record::{Flow, Record};
 use crate::vmem::LANES;
@@ -116,9 +117,9 @@ pub fn load<D: Load>(
     if highest(addresses, mask) as usize + D::BYTES > lds.len() {
         return load_some::<D>(cx, record, &rows, addresses, mask, outside);
     }
+    let p = lds.start().cast_const();
     // SAFETY: the highest address, and so every one, has its bytes inside LDS; rows have all lanes.
-    let one =
-        |lane: usize| unsafe { D::get(lds.as_ptr().add(addresses[lane] as usize), 4, &rows, lane) };
+    let one = |lane: usize| unsafe { D::get(p.add(addresses[lane] as usize), 4, &rows, lane) };
     if mask == all_lanes(lanes) {
         (0..lanes as usize).for_each(one);
     } else {
@@ -160,11 +161,11 @@ pub fn store<D: Store>(
 ) -> Flow {
     let lanes = cx.wave.lanes;
     let rows = rows_to_read::<D>(cx, first);
-    let lds = &mut cx.group.lds;
+    let lds = &cx.group.lds;
     if highest(addresses, mask) as usize + D::BYTES > lds.len() {
         return store_some::<D>(cx, record, &rows, addresses, mask, outside);
     }
-    let p = lds.as_mut_ptr();
+    let p = lds.start();
     // SAFETY: as in `load`, for writing.
     let one = |lane: usize| unsafe { D::put(p.add(addresses[lane] as usize), 4, &rows, lane) };
     if mask == all_lanes(lanes) {
@@ -194,17 +195,16 @@ fn store_some<D: Store>(
         if outside == Outside::Stop && addresses[lane] as usize + D::BYTES > size {
             return fault(cx, record, addresses[lane], D::BYTES, lane);
         }
-        write(&mut cx.group.lds, addresses[lane], &bytes[..D::BYTES]);
+        write(&cx.group.lds, addresses[lane], &bytes[..D::BYTES]);
     }
     Flow::Next
 }
 
 /// Up to 16 bytes of LDS, `None` where an access that is not wholly inside stops the wave.
-pub fn read(lds: &[u8], address: u32, bytes: usize, outside: Outside) -> Option<[u8; 16]> {
+pub fn read(lds: &Lds, address: u32, bytes: usize, outside: Outside) -> Option<[u8; 16]> {
     let mut out = [0u8; 16];
     let from = address as usize;
-    if let Some(inside) = lds.get(from..from + bytes) {
-        out[..bytes].copy_from_slice(inside);
+    if copy(lds, from, &mut out[..bytes]) {
         return Some(out);
     }
     match outside {
@@ -212,22 +212,30 @@ pub fn read(lds: &[u8], address: u32, bytes: usize, outside: Outside) -> Option<
         Outside::Whole => {}
         Outside::Parts => {
             for (j, part) in out[..bytes].chunks_mut(4).enumerate() {
-                let from = from + 4 * j;
-                if let Some(inside) = lds.get(from..from + part.len()) {
-                    part.copy_from_slice(inside);
-                }
+                copy(lds, from + 4 * j, part);
             }
         }
     }
     Some(out)
 }
 
+/// Copies bytes that are wholly inside LDS; says whether they are.
+fn copy(lds: &Lds, from: usize, to: &mut [u8]) -> bool {
+    let Some(inside) = lds.at(from, to.len()) else {
+        return false;
+    };
+    // SAFETY: `at` vouches for as many bytes, which no reference claims.
+    unsafe { std::ptr::copy_nonoverlapping(inside.cast_const(), to.as_mut_ptr(), to.len()) };
+    true
+}
+
 /// Writes the bytes that are inside LDS.
-pub fn write(lds: &mut [u8], address: u32, bytes: &[u8]) {
-    for (b, &byte) in bytes.iter().enumerate() {
-        if let Some(to) = lds.get_mut(address as usize + b) {
-            *to = byte;
-        }
+pub fn write(lds: &Lds, address: u32, bytes: &[u8]) {
+    let inside = lds.len().saturating_sub(address as usize);
+    let bytes = &bytes[..bytes.len().min(inside)];
+    if let Some(to) = lds.at(address as usize, bytes.len()) {
+        // SAFETY: `at` vouches for as many bytes, which no reference claims.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
     }
 }
 
@@ -254,9 +262,9 @@ fn load_at<D: Load>(
     if mask == all_lanes(lanes) && is_run(address, D::BYTES as u32, D::BYTES as u32) {
         let rows = rows_to_write::<D>(cx, first);
         let start = address[0].wrapping_add(offset) as usize;
-        if let Some(run) = cx.group.lds.get(start..start + lanes as usize * D::BYTES) {
+        if let Some(run) = cx.group.lds.at(start, lanes as usize * D::BYTES) {
             // SAFETY: the run has the bytes of all lanes, the rows are whole registers.
-            unsafe { read_run::<D>(run.as_ptr(), &rows, lanes as usize) };
+            unsafe { read_run::<D>(run.cast_const(), &rows, lanes as usize) };
             return Flow::Next;
         }
     }
@@ -286,10 +294,9 @@ fn store_at<D: Store>(
     if mask == all_lanes(lanes) && is_run(address, D::BYTES as u32, D::BYTES as u32) {
         let rows = rows_to_read::<D>(cx, first);
         let start = address[0].wrapping_add(offset) as usize;
-        let lds = &mut cx.group.lds;
-        if let Some(run) = lds.get_mut(start..start + lanes as usize * D::BYTES) {
+        if let Some(run) = cx.group.lds.at(start, lanes as usize * D::BYTES) {
             // SAFETY: as in `load_at`, for writing.
-            unsafe { write_run::<D>(run.as_mut_ptr(), &rows, lanes as usize) };
+            unsafe { write_run::<D>(run, &rows, lanes as usize) };
             return Flow::Next;
         }
     }

@@ -1,5 +1,5 @@
-//! Atomics on LDS, which belongs to one worker at a time. Lanes act in ascending order. Outside the allocation
-//! nothing is changed, and what is read is zero, or the wave stops ([`Outside`]).
+//! Atomics on LDS: host atomics while the waves of the workgroup run on several threads. Lanes act in ascending order.
+//! Outside the allocation nothing is changed, and what is read is zero, or the wave stops ([`Outside`]).
 
 use std::marker::PhantomData;
 
@@ -10,18 +10,12 @@ use crate::vmem::LANES;
 use crate::vmem::atomic::{data, give_back};
 use crate::vmem::body::Body;
 use crate::vmem::rmw::{Rmw, Value};
-use crate::wave::Cx;
+use crate::wave::{Cx, Group};
 
 /// An LDS atomic at one address.
 pub struct LdsAtomic<O>(PhantomData<O>);
 /// Two of them (`wrxchg2`, `storexchg_2addr`).
 pub struct LdsAtomic2<O>(PhantomData<O>);
-
-/// A value of LDS, or `None` outside.
-#[inline(always)]
-fn place<T: Value>(lds: &mut [u8], address: u32) -> Option<&mut [u8]> {
-    lds.get_mut(address as usize..address as usize + T::BYTES)
-}
 
 #[cold]
 fn misaligned(
@@ -35,19 +29,28 @@ fn misaligned(
     cx.fault(record, Cause::Illegal { what })
 }
 
-/// Replaces a value; returns the old one, or `None` outside.
+/// Replaces a value at an address that is a multiple of its size; returns the old one, or `None` outside.
 #[inline(always)]
-pub fn update<T: Value>(lds: &mut [u8], address: u32, f: impl FnOnce(T) -> T) -> Option<T> {
-    let at = place::<T>(lds, address)?;
-    let word = |j: usize| {
-        at.get(4 * j..4 * j + 4)
-            .map_or(0, |b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]))
-    };
-    let old = T::from_words(word(0), word(1));
-    for (part, word) in at.chunks_exact_mut(4).zip(f(old).words()) {
-        part.copy_from_slice(&word.to_le_bytes());
+pub fn update<T: Value>(group: &Group, address: u32, mut f: impl FnMut(T) -> T) -> Option<T> {
+    debug_assert!((address as usize).is_multiple_of(T::BYTES));
+    let p = group.lds.at(address as usize, T::BYTES)?;
+    if group.shared {
+        return Some(update_shared(p, f));
     }
-    Some(old)
+    // SAFETY: `at` vouches for the bytes; the waves of the workgroup run one after the other.
+    unsafe {
+        let old = p.cast::<T>().read_unaligned();
+        p.cast::<T>().write_unaligned(f(old));
+        Some(old)
+    }
+}
+
+/// The same while the workgroup is shared. Not inlined: the loop would cost those that are not shared registers.
+#[cold]
+#[inline(never)]
+fn update_shared<T: Value>(p: *mut u8, f: impl FnMut(T) -> T) -> T {
+    // SAFETY: `update` has checked the place, LDS starts at a multiple of eight, and the address is one of the size.
+    unsafe { T::update(p, f) }
 }
 
 /// Executes lanes of `mask`.
@@ -69,9 +72,7 @@ pub fn lanes<O: Rmw>(
             return misaligned(cx, record, O::T::BYTES, at, lane);
         }
         let (a, b) = data::<O>(cx, first, second, lane);
-        let old = update::<O::T>(&mut cx.group.lds, at, |old| {
-            O::apply(old, a, b, record.mem.flush)
-        });
+        let old = update::<O::T>(cx.group, at, |old| O::apply(old, a, b, record.mem.flush));
         if old.is_none() && outside == Outside::Stop {
             return access::fault(cx, record, at, O::T::BYTES, lane);
         }
@@ -118,7 +119,7 @@ impl<O: Rmw> Body for LdsAtomic2<O> {
                 if !(at as usize).is_multiple_of(O::T::BYTES) {
                     return misaligned(cx, record, O::T::BYTES, at, lane);
                 }
-                let old = update::<O::T>(&mut cx.group.lds, at, |old| {
+                let old = update::<O::T>(cx.group, at, |old| {
                     O::apply(old, value, value, record.mem.flush)
                 });
                 if old.is_none() && outside == Outside::Stop {

@@ -6,6 +6,7 @@ pub mod barrier;
 mod cross;
 mod gws;
 mod misc;
+pub mod storage;
 
 use rocjitsu_isa::{Format, Inst, Name, Target};
 

@@ -6,7 +6,7 @@ use rocjitsu_lanes::kernel::{Args, Kind, Src};
 use rocjitsu_lanes::modify;
 
 use super::Details;
-use super::modifiers::{Sdwa, select_part};
+use super::modifiers::Sdwa;
 use crate::lower::State;
 use crate::record::{Flow, Operand, Record};
 use crate::target::TargetFacts;
@@ -251,8 +251,7 @@ fn prepare(
         limit = dpp.permute(&mut row[..lanes], exec);
     }
     if let Some(sdwa) = &sdwa {
-        row.iter_mut()
-            .for_each(|w| *w = select_part(*w, sdwa.sel[slot], sdwa.sext[slot]));
+        sdwa.select(slot, &mut row[..lanes]);
     }
     let changes = mods.lanes(details.flush_in);
     let rows = &mut cx.unit.temp.src[slot];
@@ -309,10 +308,7 @@ fn store(cx: &mut Cx<'_, '_>, record: &Record, details: &Details, args: &mut Arg
         }
     }
     if let Some(sdwa) = details.sdwa.filter(Sdwa::selects_result) {
-        let old = cx.wave.v.read(r);
-        for (w, &old) in cx.unit.temp.dst[0].iter_mut().zip(old) {
-            *w = place_part(*w, old, &sdwa);
-        }
+        sdwa.place(&mut cx.unit.temp.dst[0], cx.wave.v.read(r));
     } else if matches!(details.out, Kind::B16 | Kind::F16 | Kind::Bf16) {
         let old = cx.wave.v.read(r);
         for (w, &old) in cx.unit.temp.dst[0].iter_mut().zip(old) {
@@ -332,22 +328,6 @@ fn merge(cx: &mut Cx<'_, '_>, r: u32, temp: usize, mask: u64) {
         if mask >> lane & 1 != 0 {
             *to = *from;
         }
-    }
-}
-
-/// Puts a result into the part of the destination that SDWA selects.
-fn place_part(value: u32, old: u32, sdwa: &Sdwa) -> u32 {
-    let (shift, bits) = match sdwa.dst_sel {
-        0..=3 => (8 * u32::from(sdwa.dst_sel), 8),
-        _ => (16 * (u32::from(sdwa.dst_sel) & 1), 16),
-    };
-    let mask = ((1u32 << bits) - 1) << shift;
-    let part = value << shift & mask;
-    match sdwa.dst_unused {
-        // UNUSED_SEXT: the bits above take the sign, those below are zero.
-        1 => ((part << (32 - shift - bits)) as i32 >> (32 - shift - bits)) as u32,
-        2 => part | old & !mask,
-        _ => part,
     }
 }
 

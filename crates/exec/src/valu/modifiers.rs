@@ -4,6 +4,7 @@
 use rocjitsu_isa::{Format, Inst, Name, Op};
 use rocjitsu_lanes::kernel::Kind;
 use rocjitsu_lanes::modify;
+use rocjitsu_lanes::vector::{Lanes, Scalar, WIDTH};
 
 use crate::record::Operand;
 
@@ -261,9 +262,11 @@ impl DppPattern {
             // row_mirror, row_half_mirror
             0x140 => Some(row + (15 - at)),
             0x141 => Some(lane & !7 | (7 - (lane & 7))),
-            // row_bcast:15 and row_bcast:31 (gfx9): the last lane of the row (half) before
-            0x142 => row.checked_sub(1),
-            0x143 => (lane >= 32).then_some(31),
+            // row_bcast:15 and row_bcast:31 (gfx9): the last lane of the row (half) before. Lanes of the first row
+            // (half) keep their own value: the manuals' rows for the shifts end in "else use bound_cntl", these do not,
+            // and rocWMMA's tests of the chips expect it.
+            0x142 => Some(row.checked_sub(1).unwrap_or(lane)),
+            0x143 => Some(if lane >= 32 { 31 } else { lane }),
             // row_newbcast (gfx90a) and row_share (gfx10 on)
             0x150..=0x15f => Some(row + n),
             // row_xmask
@@ -291,6 +294,56 @@ impl Sdwa {
     pub fn selects_result(&self) -> bool {
         self.dst_sel != 6
     }
+
+    /// Source `slot` (0 or 1): the part of each word that is selected, extended to 32 bits.
+    #[inline(always)]
+    pub fn source<L: Lanes>(&self, slot: usize, words: L::V) -> L::V {
+        let Some((shift, bits)) = part(self.sel[slot]) else {
+            return words;
+        };
+        if self.sext[slot] {
+            let top = L::shl(words, L::splat(32 - shift - bits));
+            L::sar(top, L::splat(32 - bits))
+        } else {
+            L::and(L::shr(words, L::splat(shift)), L::splat((1 << bits) - 1))
+        }
+    }
+
+    /// Puts results into the part of the destination that is selected; `old` is what it held.
+    #[inline(always)]
+    pub fn result<L: Lanes>(&self, words: L::V, old: L::V) -> L::V {
+        let Some((shift, bits)) = part(self.dst_sel) else {
+            return words;
+        };
+        let mask = ((1u32 << bits) - 1) << shift;
+        let placed = L::and(L::shl(words, L::splat(shift)), L::splat(mask));
+        match self.dst_unused {
+            // UNUSED_SEXT: the bits above take the sign, those below are zero.
+            1 => {
+                let above = L::splat(32 - shift - bits);
+                L::sar(L::shl(placed, above), above)
+            }
+            2 => L::or(placed, L::and(old, L::splat(!mask))),
+            _ => placed,
+        }
+    }
+
+    /// [`Sdwa::source`] of the words of a register, in place.
+    pub fn select(&self, slot: usize, row: &mut [u32]) {
+        for words in row.chunks_exact_mut(WIDTH) {
+            let old = std::array::from_fn(|lane| words[lane]);
+            words.copy_from_slice(&self.source::<Scalar>(slot, old));
+        }
+    }
+
+    /// [`Sdwa::result`] of the words of a result, in place.
+    pub fn place(&self, row: &mut [u32], old: &[u32]) {
+        for (words, old) in row.chunks_exact_mut(WIDTH).zip(old.chunks_exact(WIDTH)) {
+            let new = std::array::from_fn(|lane| words[lane]);
+            let old = std::array::from_fn(|lane| old[lane]);
+            words.copy_from_slice(&self.result::<Scalar>(new, old));
+        }
+    }
 }
 
 /// The SDWA fields of an instruction, if it has them.
@@ -310,17 +363,11 @@ pub fn sdwa(inst: &Inst) -> Option<Sdwa> {
     })
 }
 
-/// The part `sel` of a word, extended to 32 bits.
-pub fn select_part(word: u32, sel: u8, sext: bool) -> u32 {
-    let (shift, bits) = match sel {
-        0..=3 => (8 * u32::from(sel), 8),
-        4 | 5 => (16 * (u32::from(sel) - 4), 16),
-        _ => return word,
-    };
-    let part = word >> shift & ((1 << bits) - 1);
-    if sext {
-        ((part << (32 - bits)) as i32 >> (32 - bits)) as u32
-    } else {
-        part
+/// Where the part `sel` of a word begins and how many bits it has; `None` for all of it.
+fn part(sel: u8) -> Option<(u32, u32)> {
+    match sel {
+        0..=3 => Some((8 * u32::from(sel), 8)),
+        4 | 5 => Some((16 * (u32::from(sel) - 4), 16)),
+        _ => None,
     }
 }

@@ -3,6 +3,7 @@
 
 use rocjitsu_isa::Target;
 
+use super::whole;
 use crate::target::TargetFacts;
 use crate::wave::Cx;
 
@@ -121,6 +122,17 @@ pub trait Load: 'static {
     /// # Safety
     /// The words at `p` must be readable and the rows writable at `lane`.
     unsafe fn get(p: *const u8, stride: usize, rows: &Rows<*mut u32>, lane: usize);
+    /// Reads sixteen lanes from `lane` on, which lie one behind the other.
+    ///
+    /// # Safety
+    /// As for [`Load::get`], for all sixteen.
+    #[inline(always)]
+    unsafe fn get16(p: *const u8, rows: &Rows<*mut u32>, lane: usize) {
+        for l in 0..16 {
+            // SAFETY: the caller's promise.
+            unsafe { Self::get(p.add(l * Self::BYTES), 4, rows, lane + l) };
+        }
+    }
 }
 
 /// One lane's store.
@@ -134,9 +146,24 @@ pub trait Store: 'static {
     /// # Safety
     /// The words at `p` must be writable and the rows readable at `lane`.
     unsafe fn put(p: *mut u8, stride: usize, rows: &Rows<*const u32>, lane: usize);
+    /// Writes sixteen lanes from `lane` on one behind the other.
+    ///
+    /// # Safety
+    /// As for [`Store::put`], for all sixteen.
+    #[inline(always)]
+    unsafe fn put16(p: *mut u8, rows: &Rows<*const u32>, lane: usize) {
+        for l in 0..16 {
+            // SAFETY: the caller's promise.
+            unsafe { Self::put(p.add(l * Self::BYTES), 4, rows, lane + l) };
+        }
+    }
 }
 
 /// Whole words, 1 to 4.
+///
+/// Two and four words are one access of the host where they lie together: a lane's aligned 8 or 16 bytes are one
+/// transaction of the hardware, and kernels that publish a value with its flag in one store count on that (look-back
+/// scans, 64-bit atomic loads and stores).
 pub struct Words<const N: usize>;
 
 impl<const N: usize> Load for Words<N> {
@@ -144,12 +171,43 @@ impl<const N: usize> Load for Words<N> {
     const WORDS: usize = N;
     #[inline(always)]
     unsafe fn get(p: *const u8, stride: usize, rows: &Rows<*mut u32>, lane: usize) {
-        for (j, row) in rows[..N].iter().enumerate() {
-            // SAFETY: the caller's promise.
-            unsafe {
-                row.add(lane)
-                    .write(p.add(j * stride).cast::<u32>().read_unaligned())
-            };
+        // SAFETY: the caller's promise.
+        unsafe {
+            let mut words = [0u32; 4];
+            match N {
+                2 if stride == 4 => words[..2].copy_from_slice(&whole::load2(p)),
+                4 if stride == 4 => words = whole::load4(p),
+                _ => {
+                    for (j, word) in words[..N].iter_mut().enumerate() {
+                        *word = p.add(j * stride).cast::<u32>().read_unaligned();
+                    }
+                }
+            }
+            for (row, word) in rows[..N].iter().zip(words) {
+                row.add(lane).write(word);
+            }
+        }
+    }
+    #[inline(always)]
+    unsafe fn get16(p: *const u8, rows: &Rows<*mut u32>, lane: usize) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match N {
+                1 => {
+                    let words = p.cast::<[u32; 16]>().read_unaligned();
+                    rows[0].add(lane).cast::<[u32; 16]>().write_unaligned(words);
+                }
+                4 => {
+                    for lane4 in (0..16).step_by(4) {
+                        whole::load4x4(p.add(lane4 * 16), rows, lane + lane4);
+                    }
+                }
+                _ => {
+                    for l in 0..16 {
+                        <Self as Load>::get(p.add(l * 4 * N), 4, rows, lane + l);
+                    }
+                }
+            }
         }
     }
 }
@@ -159,13 +217,43 @@ impl<const N: usize> Store for Words<N> {
     const WORDS: usize = N;
     #[inline(always)]
     unsafe fn put(p: *mut u8, stride: usize, rows: &Rows<*const u32>, lane: usize) {
-        for (j, row) in rows[..N].iter().enumerate() {
-            // SAFETY: the caller's promise.
-            unsafe {
-                p.add(j * stride)
-                    .cast::<u32>()
-                    .write_unaligned(row.add(lane).read())
-            };
+        // SAFETY: the caller's promise.
+        unsafe {
+            let mut words = [0u32; 4];
+            for (word, row) in words[..N].iter_mut().zip(rows) {
+                *word = row.add(lane).read();
+            }
+            match N {
+                2 if stride == 4 => whole::store2(p, [words[0], words[1]]),
+                4 if stride == 4 => whole::store4(p, words),
+                _ => {
+                    for (j, &word) in words[..N].iter().enumerate() {
+                        p.add(j * stride).cast::<u32>().write_unaligned(word);
+                    }
+                }
+            }
+        }
+    }
+    #[inline(always)]
+    unsafe fn put16(p: *mut u8, rows: &Rows<*const u32>, lane: usize) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match N {
+                1 => {
+                    let words = rows[0].add(lane).cast::<[u32; 16]>().read_unaligned();
+                    p.cast::<[u32; 16]>().write_unaligned(words);
+                }
+                4 => {
+                    for lane4 in (0..16).step_by(4) {
+                        whole::store4x4(p.add(lane4 * 16), rows, lane + lane4);
+                    }
+                }
+                _ => {
+                    for l in 0..16 {
+                        <Self as Store>::put(p.add(l * 4 * N), 4, rows, lane + l);
+                    }
+                }
+            }
         }
     }
 }

@@ -68,24 +68,9 @@ pub fn load_run<D: Load>(cx: &mut Cx<'_, '_>, record: &Record, base: u64) -> boo
 /// `lanes * D::BYTES` bytes at `p` must be readable, `lanes` words of the rows writable.
 #[inline(always)]
 pub unsafe fn read_run<D: Load>(p: *const u8, rows: &Rows<*mut u32>, lanes: usize) {
-    // SAFETY: the caller's promise; sixteen lanes at a time give the compiler a fixed count.
-    unsafe {
-        if D::BYTES == 4 && D::WORDS == 1 {
-            for chunk in 0..lanes / 16 {
-                let words = p.add(chunk * 64).cast::<[u32; 16]>().read_unaligned();
-                rows[0]
-                    .add(chunk * 16)
-                    .cast::<[u32; 16]>()
-                    .write_unaligned(words);
-            }
-        } else {
-            for chunk in 0..lanes / 16 {
-                for l in 0..16 {
-                    let lane = chunk * 16 + l;
-                    D::get(p.add(lane * D::BYTES), 4, rows, lane);
-                }
-            }
-        }
+    for lane in (0..lanes).step_by(16) {
+        // SAFETY: the caller's promise; waves have a multiple of sixteen lanes.
+        unsafe { D::get16(p.add(lane * D::BYTES), rows, lane) };
     }
 }
 
@@ -95,21 +80,9 @@ pub unsafe fn read_run<D: Load>(p: *const u8, rows: &Rows<*mut u32>, lanes: usiz
 /// `lanes * D::BYTES` bytes at `p` must be writable, `lanes` words of the rows readable.
 #[inline(always)]
 pub unsafe fn write_run<D: Store>(p: *mut u8, rows: &Rows<*const u32>, lanes: usize) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        if D::BYTES == 4 && D::WORDS == 1 {
-            for chunk in 0..lanes / 16 {
-                let words = rows[0].add(chunk * 16).cast::<[u32; 16]>().read_unaligned();
-                p.add(chunk * 64).cast::<[u32; 16]>().write_unaligned(words);
-            }
-        } else {
-            for chunk in 0..lanes / 16 {
-                for l in 0..16 {
-                    let lane = chunk * 16 + l;
-                    D::put(p.add(lane * D::BYTES), 4, rows, lane);
-                }
-            }
-        }
+    for lane in (0..lanes).step_by(16) {
+        // SAFETY: as in `read_run`.
+        unsafe { D::put16(p.add(lane * D::BYTES), rows, lane) };
     }
 }
 

@@ -15,11 +15,12 @@ pub mod scratch;
 pub mod tensor;
 pub mod to_lds;
 pub mod transpose;
+mod whole;
 
 use rocjitsu_isa::{Format, Inst, Name, Target};
 
 use crate::lower::Lowering;
-use crate::record::{Class, Flow, Operand, Record};
+use crate::record::{Class, Flow, Operand, Record, Step};
 use crate::target::TargetFacts;
 use crate::wave::Cx;
 use buffer::descriptor::Rules;
@@ -105,6 +106,15 @@ impl Default for Mem {
 
 /// Lowers a vector memory instruction.
 pub fn lower(inst: &Inst, pc: u64, lowering: &mut Lowering) -> Option<Record> {
+    let mut record = by_format(inst, pc, lowering)?;
+    let name = inst.op().name();
+    if !name.starts_with("scratch") && (name.contains("_load") || name.contains("_atomic")) {
+        record.step = Step::Memory;
+    }
+    Some(record)
+}
+
+fn by_format(inst: &Inst, pc: u64, lowering: &mut Lowering) -> Option<Record> {
     match inst.format() {
         Format::FLAT
         | Format::VFLAT

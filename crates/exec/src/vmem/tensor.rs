@@ -6,7 +6,7 @@ use rocjitsu_isa::{Inst, Name, Op};
 
 use super::address;
 use crate::error::Cause;
-use crate::lds::{access as lds, barrier};
+use crate::lds::barrier;
 use crate::lower::Lowering;
 use crate::record::{Class, Flow, Operand, Record};
 use crate::wave::{Cx, scalar};
@@ -186,7 +186,7 @@ fn run(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
         }
     }
     if let Some(address) = d.barrier {
-        barrier::arrive(&mut cx.group.lds, address, 1);
+        barrier::arrive(cx.group, address, 1);
     }
     Flow::Next
 }
@@ -260,6 +260,11 @@ pub struct Row {
     pub bytes: u32,
     /// The pieces of LDS: address and bytes.
     pub lds: Vec<(u32, u32)>,
+}
+
+/// The LDS address of the barrier at which a copy arrives when it is complete.
+pub fn barrier_address(cx: &Cx<'_, '_>, record: &Record) -> Option<u32> {
+    descriptor(cx, record)?.barrier
 }
 
 /// The rows that an instruction is about to copy; none if it copies nothing or stops its wave.
@@ -346,38 +351,29 @@ fn line_of_tile(
         let to = *at as usize;
         if store {
             if done < valid {
-                let bytes = cx.group.lds.get(to..to + n);
-                for b in 0..n {
-                    let byte = match bytes {
-                        Some(part) => part[b],
-                        None => cx.group.lds.get(to + b).copied().unwrap_or(0),
-                    };
-                    // SAFETY: `locate` vouches for `valid` bytes from `from`.
-                    unsafe { host.add(done as usize + b).write(byte) };
+                let inside = cx.group.lds.len().saturating_sub(to).min(n);
+                // SAFETY: `locate` vouches for `valid` bytes from `from`; LDS has storage of its own, and `inside` bytes
+                // at `to` if that is not 0.
+                unsafe {
+                    let host = host.add(done as usize);
+                    if let Some(part) = cx.group.lds.at(to, inside) {
+                        std::ptr::copy_nonoverlapping(part.cast_const(), host, inside);
+                    }
+                    host.add(inside).write_bytes(0, n - inside);
                 }
             }
-        } else if let Some(part) = cx.group.lds.get_mut(to..to + n) {
-            if done < valid {
-                // SAFETY: as above; LDS is a vector of its own.
-                unsafe {
-                    std::ptr::copy_nonoverlapping(
-                        host.add(done as usize).cast_const(),
-                        part.as_mut_ptr(),
-                        n,
-                    )
-                };
-            } else {
-                part.fill(0);
-            }
         } else {
-            for b in 0..n {
-                let byte = if done < valid {
-                    // SAFETY: as above.
-                    unsafe { host.add(done as usize + b).read() }
-                } else {
-                    0
-                };
-                lds::write(&mut cx.group.lds, at.wrapping_add(b as u32), &[byte]);
+            let inside = cx.group.lds.len().saturating_sub(to).min(n);
+            if let Some(part) = cx.group.lds.at(to, inside) {
+                // SAFETY: as above, for writing.
+                unsafe {
+                    if done < valid {
+                        let host = host.add(done as usize).cast_const();
+                        std::ptr::copy_nonoverlapping(host, part, inside);
+                    } else {
+                        part.write_bytes(0, inside);
+                    }
+                }
             }
         }
         done += n as u64;

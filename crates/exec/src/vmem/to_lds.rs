@@ -114,14 +114,62 @@ fn copy_run(cx: &mut Cx<'_, '_>, base: u64, to: u32, step: u32, bytes: usize) ->
     if step as usize != bytes {
         return false;
     }
-    let Some(lds) = cx.group.lds.get_mut(to as usize..to as usize + total) else {
+    let Some(lds) = cx.group.lds.at(to as usize, total) else {
         return false;
     };
     let Ok(p) = cx.unit.memory.locate(base, total as u64, false) else {
         return false;
     };
-    // SAFETY: `locate` vouches for the bytes; LDS is a vector of its own.
-    unsafe { std::ptr::copy_nonoverlapping(p.cast_const(), lds.as_mut_ptr(), total) };
+    // SAFETY: `locate` and `at` vouch for the bytes; LDS has storage of its own.
+    unsafe { std::ptr::copy_nonoverlapping(p.cast_const(), lds, total) };
+    true
+}
+
+/// Copies the data of the lanes of `mask`, `bytes` bytes each from its address to `step` bytes of LDS each from `to` on, if all
+/// of it lies in one extent and whole words move. A lane's data moves at once: others may load it meanwhile.
+#[inline(always)]
+fn copy_lanes(
+    cx: &mut Cx<'_, '_>,
+    addresses: &Addresses,
+    mask: u64,
+    (to, step): (u32, u32),
+    bytes: usize,
+) -> bool {
+    if mask == 0 || bytes < 4 {
+        return mask == 0;
+    }
+    let (low, high) = address::span(addresses, mask);
+    let Some(total) = (high - low).checked_add(bytes as u64) else {
+        return false;
+    };
+    let Ok(p) = cx.unit.memory.locate(low, total, false) else {
+        return false;
+    };
+    for lane in (0..LANES).filter(|l| mask >> l & 1 != 0) {
+        let from = p
+            .wrapping_add((addresses[lane] - low) as usize)
+            .cast_const();
+        let at = to.wrapping_add(step * lane as u32);
+        // SAFETY: the lane's bytes lie inside what `locate` vouched for, and inside LDS where `at` says so.
+        unsafe {
+            match (bytes, cx.group.lds.at(at as usize, bytes)) {
+                (16, Some(inside)) => {
+                    let data = from.cast::<[u8; 16]>().read_unaligned();
+                    inside.cast::<[u8; 16]>().write_unaligned(data);
+                }
+                (4, Some(inside)) => {
+                    let data = from.cast::<[u8; 4]>().read_unaligned();
+                    inside.cast::<[u8; 4]>().write_unaligned(data);
+                }
+                (_, Some(inside)) => std::ptr::copy_nonoverlapping(from, inside, bytes),
+                (_, None) => {
+                    let mut data = [0u8; 16];
+                    std::ptr::copy_nonoverlapping(from, data.as_mut_ptr(), bytes.min(16));
+                    lds::write(&cx.group.lds, at, &data[..bytes.min(16)]);
+                }
+            }
+        }
+    }
     true
 }
 
@@ -143,6 +191,9 @@ impl Body for GlobalToLds {
             address::global(cx, record)
         };
         let exec = inside_lds(cx, |lane| to.wrapping_add(step * lane as u32));
+        if copy_lanes(cx, &addresses, exec, (to, step), bytes) {
+            return Flow::Next;
+        }
         for lane in (0..LANES).filter(|l| exec >> l & 1 != 0) {
             let mut data = match fetch(cx, record, addresses[lane], lane, bytes) {
                 Ok(data) => data,
@@ -150,7 +201,7 @@ impl Body for GlobalToLds {
             };
             let size = widen(datum, &mut data);
             lds::write(
-                &mut cx.group.lds,
+                &cx.group.lds,
                 to.wrapping_add(step * lane as u32),
                 &data[..size],
             );
@@ -172,7 +223,11 @@ impl Body for BufferToLds {
             return Flow::Next;
         }
         let at = buffer::positions(cx, record);
-        let exec = inside_lds(cx, |lane| to.wrapping_add(step * lane as u32));
+        let mut exec = inside_lds(cx, |lane| to.wrapping_add(step * lane as u32));
+        let found = buffer::resolve(&buffer, &at, exec, bytes);
+        if copy_lanes(cx, &found.addresses, found.whole, (to, step), bytes) {
+            exec = found.rest;
+        }
         for lane in (0..LANES).filter(|l| exec >> l & 1 != 0) {
             let mut data = match buffer::read(cx, record, &buffer, at[lane], lane, bytes) {
                 Ok(data) => data,
@@ -180,7 +235,7 @@ impl Body for BufferToLds {
             };
             let size = widen(datum, &mut data);
             lds::write(
-                &mut cx.group.lds,
+                &cx.group.lds,
                 to.wrapping_add(step * lane as u32),
                 &data[..size],
             );
@@ -260,16 +315,17 @@ impl<const BYTES: usize> Body for AsyncLoad<BYTES> {
                     std::ptr::copy_nonoverlapping(from, data.as_mut_ptr(), BYTES);
                 }
                 let at = to[lane] as usize;
-                match cx.group.lds.get_mut(at..at + BYTES) {
-                    Some(inside) => inside.copy_from_slice(&data),
-                    None => lds::write(&mut cx.group.lds, to[lane], &data),
+                match cx.group.lds.at(at, BYTES) {
+                    // SAFETY: `at` vouches for the bytes.
+                    Some(inside) => unsafe { inside.cast::<[u8; BYTES]>().write_unaligned(data) },
+                    None => lds::write(&cx.group.lds, to[lane], &data),
                 }
             }
             return Flow::Next;
         }
         for lane in (0..LANES).filter(|l| exec >> l & 1 != 0) {
             match fetch(cx, record, addresses[lane], lane, BYTES) {
-                Ok(data) => lds::write(&mut cx.group.lds, to[lane], &data[..BYTES]),
+                Ok(data) => lds::write(&cx.group.lds, to[lane], &data[..BYTES]),
                 Err(flow) => return flow,
             }
         }

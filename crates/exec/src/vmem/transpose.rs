@@ -13,6 +13,7 @@ use super::LANES;
 use super::address;
 use super::body::{Body, handler};
 use crate::lds::access::{self as lds, Outside};
+use crate::lds::storage::Lds;
 use crate::record::{Flow, Handler, Record};
 use crate::wave::Cx;
 
@@ -187,15 +188,18 @@ fn finish(cx: &mut Cx<'_, '_>, record: &Record, tile: &Tile) -> Flow {
 /// Reads `BYTES` bytes of each lane from LDS; the error is the lane whose access stops the wave.
 #[inline(always)]
 fn tile_of_lds<const BYTES: usize>(
-    lds: &[u8],
+    lds: &Lds,
     at: &[u32; LANES],
     lanes: usize,
     outside: Outside,
 ) -> Result<Tile, usize> {
     let mut tile = [[0; 16]; LANES];
     for (lane, (to, &at)) in tile[..lanes].iter_mut().zip(at).enumerate() {
-        match lds.get(at as usize..at as usize + BYTES) {
-            Some(inside) => to[..BYTES].copy_from_slice(inside),
+        match lds.at(at as usize, BYTES) {
+            // SAFETY: `at` vouches for the bytes, and a lane has room for sixteen.
+            Some(inside) => unsafe {
+                std::ptr::copy_nonoverlapping(inside.cast_const(), to.as_mut_ptr(), BYTES);
+            },
             None => *to = lds::read(lds, at, BYTES, outside).ok_or(lane)?,
         }
     }

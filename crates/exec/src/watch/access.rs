@@ -1,7 +1,7 @@
 //! The memory accesses that an instruction of a wave is about to make, lane by lane, by the address functions of
 //! the handlers that make them.
 
-use rocjitsu_isa::{Format, Inst, Name, Op, Target};
+use rocjitsu_isa::{Format, Inst, Name, Op};
 use rocjitsu_observe::{Access, AccessKind, Scope, Space};
 
 use super::info::Info;
@@ -73,36 +73,8 @@ impl Shape {
             path,
             kind,
             bytes,
-            scope: scope(inst),
+            scope: Scope::of(inst),
         })
-    }
-}
-
-/// The scope that an instruction's cache policy asks for (LLVM AMDGPU usage guide, memory model of each target).
-pub fn scope(inst: &Inst) -> Scope {
-    let policy = inst.field(Name::cpol).unwrap_or(0);
-    let atomic = inst.op().name().contains("atomic");
-    let by_bits = |low: bool, high: bool| match (high, low) {
-        (false, false) => Scope::Wave,
-        (false, true) => Scope::Workgroup,
-        (true, false) => Scope::Agent,
-        (true, true) => Scope::System,
-    };
-    match inst.target() {
-        // SC0 of an atomic asks for the old value.
-        Target::Gfx942 | Target::Gfx950 if atomic => {
-            [Scope::Agent, Scope::System][usize::from(policy >> 4 & 1 != 0)]
-        }
-        Target::Gfx942 | Target::Gfx950 => by_bits(policy & 1 != 0, policy >> 4 & 1 != 0),
-        target if target.generation() >= 12 => match policy >> 3 & 3 {
-            0 => Scope::Wave,
-            1 => Scope::Workgroup,
-            2 => Scope::Agent,
-            _ => Scope::System,
-        },
-        // GLC passes the caches of a compute unit; atomics work in L2.
-        _ if atomic || policy & 1 != 0 => Scope::Agent,
-        _ => Scope::Wave,
     }
 }
 
@@ -282,13 +254,16 @@ pub fn loaded_half(record: &Record) -> Option<bool> {
 /// Collects accesses of one instruction.
 struct Log<'o> {
     shape: Shape,
+    /// Addresses of the wave's scratch, which buffer instructions reach as memory.
+    scratch: std::ops::Range<u64>,
     out: &'o mut Vec<Access>,
 }
 
 impl Log<'_> {
     fn add(&mut self, space: Space, kind: AccessKind, lane: usize, address: u64, bytes: u32) {
+        let scratch = space == Space::Global && self.scratch.contains(&address);
         self.out.push(Access {
-            space,
+            space: if scratch { Space::Scratch } else { space },
             kind,
             lane: lane as u8,
             address,
@@ -297,14 +272,9 @@ impl Log<'_> {
         });
     }
 
-    /// An access to LDS: the part that is inside the allocation.
-    fn lds(&mut self, cx: &Cx<'_, '_>, kind: AccessKind, lane: usize, address: u32, bytes: u32) {
-        let size = cx.group.lds.len() as u64;
-        let end = (u64::from(address) + u64::from(bytes)).min(size);
-        if u64::from(address) < end {
-            let bytes = (end - u64::from(address)) as u32;
-            self.add(Space::Lds, kind, lane, address.into(), bytes);
-        }
+    /// An access to LDS, as it is addressed: bytes behind the allocation read as zero and are not written.
+    fn lds(&mut self, kind: AccessKind, lane: usize, address: u32, bytes: u32) {
+        self.add(Space::Lds, kind, lane, address.into(), bytes);
     }
 }
 
@@ -314,7 +284,13 @@ pub fn of(cx: &Cx<'_, '_>, record: &Record, info: &Info, out: &mut Vec<Access>) 
     out.clear();
     let Some(shape) = info.shape else { return };
     let exec = cx.wave.exec();
-    let mut log = Log { shape, out };
+    let scratch = cx.wave.scratch;
+    let bytes = u64::from(cx.wave.scratch_size.next_multiple_of(4)) * u64::from(cx.wave.lanes);
+    let mut log = Log {
+        shape,
+        scratch: scratch..scratch.saturating_add(bytes),
+        out,
+    };
     let (kind, bytes) = (shape.kind, shape.bytes);
     match shape.path {
         Path::Memory => memory(cx, record, &mut log),
@@ -351,7 +327,7 @@ pub fn of(cx: &Cx<'_, '_>, record: &Record, info: &Info, out: &mut Vec<Access>) 
             } else {
                 (AccessKind::Store, bytes.max(4))
             };
-            for_lanes(lanes, |lane| log.lds(cx, kind, lane, place(lane), bytes));
+            for_lanes(lanes, |lane| log.lds(kind, lane, place(lane), bytes));
         }
         Path::Async { store } => {
             let register = if store { record.src[2] } else { record.dst };
@@ -365,7 +341,7 @@ pub fn of(cx: &Cx<'_, '_>, record: &Record, info: &Info, out: &mut Vec<Access>) 
             } else {
                 AccessKind::Store
             };
-            for_lanes(lanes, |lane| log.lds(cx, other, lane, in_lds[lane], bytes));
+            for_lanes(lanes, |lane| log.lds(other, lane, in_lds[lane], bytes));
         }
         Path::Lds | Path::Lds2 | Path::LdsTile => {
             let row = cx.wave.v.read(record.src[0].vector().unwrap_or(0));
@@ -376,7 +352,7 @@ pub fn of(cx: &Cx<'_, '_>, record: &Record, info: &Info, out: &mut Vec<Access>) 
             };
             let mut at = |offset: i64| {
                 let at = lds::addresses(row, offset as u32);
-                for_lanes(lanes, |lane| log.lds(cx, kind, lane, at[lane], bytes));
+                for_lanes(lanes, |lane| log.lds(kind, lane, at[lane], bytes));
             };
             at(record.imm);
             if shape.path == Path::Lds2 {
@@ -386,15 +362,15 @@ pub fn of(cx: &Cx<'_, '_>, record: &Record, info: &Info, out: &mut Vec<Access>) 
         Path::LdsByLane => {
             let base = (cx.wave.s[scalar::M0] & 0xffff).wrapping_add(record.imm as u32);
             for_lanes(exec, |lane| {
-                log.lds(cx, kind, lane, base.wrapping_add(4 * lane as u32), 4)
+                log.lds(kind, lane, base.wrapping_add(4 * lane as u32), 4)
             });
         }
         Path::LdsAppend if exec != 0 => {
             let at = crate::lds::shared_address(cx, record);
-            log.lds(cx, kind, exec.trailing_zeros() as usize, at, 4);
+            log.lds(kind, exec.trailing_zeros() as usize, at, 4);
         }
         Path::LdsAppend => {}
-        Path::LdsDirect => log.lds(cx, kind, 0, cx.wave.s[scalar::M0] & 0xffff, 4),
+        Path::LdsDirect => log.lds(kind, 0, cx.wave.s[scalar::M0] & 0xffff, 4),
         Path::Scalar { buffer } => {
             let (address, bytes) = smem::place(cx, record, buffer, bytes);
             if bytes > 0 {
@@ -413,8 +389,11 @@ pub fn of(cx: &Cx<'_, '_>, record: &Record, info: &Info, out: &mut Vec<Access>) 
                     } else {
                         AccessKind::Store
                     };
-                    log.lds(cx, kind, 0, at, bytes);
+                    log.lds(kind, 0, at, bytes);
                 }
+            }
+            if let Some(at) = tensor::barrier_address(cx, record) {
+                log.lds(AccessKind::Atomic, 0, at, 8);
             }
         }
     }
@@ -440,7 +419,7 @@ fn memory(cx: &Cx<'_, '_>, record: &Record, log: &mut Log<'_>) {
     for_lanes(found.global, |l| {
         log.add(Space::Global, kind, l, at[l], bytes)
     });
-    for_lanes(found.lds, |l| log.lds(cx, kind, l, at[l] as u32, bytes));
+    for_lanes(found.lds, |l| log.lds(kind, l, at[l] as u32, bytes));
     for_lanes(found.scratch, |lane| {
         scratch_lane(cx, record, at[lane] as u32, lane, log)
     });

@@ -108,7 +108,7 @@ impl Info {
                 pc: record.pc,
                 next_pc: record.next_pc,
                 set: inst.target().execution_set(wave),
-                family: family(record),
+                family: family(record.class),
             },
             reads: reads.into(),
             writes: writes.into(),
@@ -120,33 +120,15 @@ impl Info {
     }
 }
 
-fn family(record: &Record) -> Family {
-    match record.class {
+/// The family of a class.
+pub fn family(class: Class) -> Family {
+    match class {
         Class::Salu | Class::Smem => Family::Scalar,
         Class::Valu => Family::Vector,
         Class::Matrix => Family::Matrix,
         Class::Lds => Family::Lds,
         Class::Vmem => Family::Global,
-        Class::Control => {
-            let name = record.inst.op().name();
-            const HINTS: [&str; 10] = [
-                "s_nop",
-                "s_wait",
-                "s_delay_alu",
-                "s_clause",
-                "s_setprio",
-                "s_set_inst_prefetch",
-                "s_sleep",
-                "s_wakeup",
-                "s_incperf",
-                "s_ttrace",
-            ];
-            if HINTS.iter().any(|hint| name.starts_with(hint)) {
-                Family::Other
-            } else {
-                Family::Control
-            }
-        }
+        Class::Control => Family::Control,
     }
 }
 

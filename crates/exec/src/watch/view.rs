@@ -34,7 +34,8 @@ impl State for View<'_, '_, '_> {
     }
 
     fn lds(&self) -> &[u8] {
-        &self.0.group.lds
+        // SAFETY: the waves of a watched workgroup run on one thread, which stands still while a plugin looks.
+        unsafe { self.0.group.lds.bytes() }
     }
 
     fn read(&self, address: u64, to: &mut [u8]) -> bool {

@@ -8,11 +8,12 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::PathBuf;
 
+use rocjitsu_exec::barrier;
 use rocjitsu_exec::error::Fault;
 use rocjitsu_exec::lower::{Lowering, State, lower};
 use rocjitsu_exec::memory::{AddressSpace, Extent, FaultKind, MemoryPort};
 use rocjitsu_exec::record::{Flow, Record};
-use rocjitsu_exec::wave::{Barrier, Cx, Group, Unit, Wave};
+use rocjitsu_exec::wave::{Cx, Group, Unit, Wave};
 use rocjitsu_isa::{Target, decode};
 use rocjitsu_lanes::Backend;
 use serde::Deserialize;
@@ -97,22 +98,26 @@ impl<'a> Bench<'a> {
         wave.set_exec(u64::MAX);
         wave.mode = 0x3f0;
         let mut group = Group {
-            lds: vec![0; 64 << 10],
-            id: [0; 3],
-            barriers: [Barrier::default(); 32],
             live: 1,
-            linear: 0,
+            ..Group::default()
         };
-        group.barriers[0].members = 1;
+        group.lds.restart(64 << 10);
+        barrier::set_members(&group, barrier::WORKGROUP, 1);
         let unit = Unit::new(MemoryPort::new(memory), backend, target);
         Bench { wave, group, unit }
+    }
+
+    /// The bytes of the workgroup's LDS.
+    pub fn lds(&self) -> &[u8] {
+        // SAFETY: instructions execute in methods that take `&mut self`.
+        unsafe { self.group.lds.bytes() }
     }
 
     /// What an instruction reaches.
     pub fn cx(&mut self) -> Cx<'_, 'a> {
         Cx {
             wave: &mut self.wave,
-            group: &mut self.group,
+            group: &self.group,
             unit: &mut self.unit,
         }
     }
@@ -396,7 +401,13 @@ impl Semantics {
                 .copy_from_slice(&self.planes[plane]);
         }
         if case.lds == Some(1) {
-            for (to, word) in bench.group.lds.chunks_exact_mut(4).zip(&self.lds) {
+            for (to, word) in bench
+                .group
+                .lds
+                .bytes_mut()
+                .chunks_exact_mut(4)
+                .zip(&self.lds)
+            {
                 to.copy_from_slice(&word.to_le_bytes());
             }
         }

@@ -1,4 +1,4 @@
-//! Random sequences of lane operations, executed by the interpreter with plain lanes and as compiled code.
+//! Random sequences of lane operations with scalar instructions among them, executed by the interpreter with plain lanes and as compiled code.
 //! Shared by the tests and by the fuzz target.
 
 use rocjitsu_exec::code::{CodeCache, CodeView};
@@ -8,7 +8,7 @@ use rocjitsu_exec::memory::{AddressSpace, Extent, FaultKind, MemoryPort};
 use rocjitsu_exec::record::Class;
 use rocjitsu_exec::registers::PagePool;
 use rocjitsu_exec::run::{Stop, run};
-use rocjitsu_exec::wave::{Barrier, Cx, Group, Unit, Waiting, Wave, scalar};
+use rocjitsu_exec::wave::{Cx, Group, Unit, Waiting, Wave, scalar};
 use rocjitsu_isa::{Target, decode};
 use rocjitsu_lanes::Backend;
 
@@ -153,12 +153,9 @@ fn execute(
 ) -> (Outcome, Report) {
     let memory = Program(code.as_ptr(), code.len() as u64);
     let mut wave = Wave::new(start.lanes);
-    let mut group = Group {
-        lds: Vec::new(),
-        id: [0; 3],
-        barriers: [Barrier::default(); 32],
+    let group = Group {
         live: 1,
-        linear: 0,
+        ..Group::default()
     };
     let mut unit = Unit::new(MemoryPort::new(&memory), backend, target);
     prepare(&mut wave, &mut unit.pool, start);
@@ -168,7 +165,7 @@ fn execute(
     while wave.waiting != Waiting::Ended {
         let mut cx = Cx {
             wave: &mut wave,
-            group: &mut group,
+            group: &group,
             unit: &mut unit,
         };
         let stop = run(&mut cx, &mut view, 1000, &mut Default::default());
@@ -185,7 +182,10 @@ fn execute(
 /// An instruction as random numbers: what it is, and its operands.
 pub type Shape = (u8, u16, [u8; 4], u8);
 
-/// Bytes of an instruction of that shape, if the target has it and executes it as a lane operation.
+/// How many formats [`encode`] knows; the last two are scalar.
+pub const FORMATS: u8 = 8;
+
+/// Bytes of an instruction of that shape, if the target has it and executes it as a lane operation or scalar arithmetic.
 pub fn encode(
     target: Target,
     start: &Start,
@@ -213,7 +213,8 @@ pub fn encode(
         0x7fc0_0100,
         0x1234_5678,
     ][extra as usize % 3];
-    let mut words = match format % 5 {
+    let format = format % FORMATS;
+    let mut words = match format {
         0 => vec![(op & 0x3f) << 25 | vector(d) << 17 | vector(b) << 9 | source(a)],
         1 => vec![0x7e00_0000 | vector(d) << 17 | (op & 0xff) << 9 | source(a)],
         2 => vec![0x7c00_0000 | (op & 0xff) << 17 | vector(b) << 9 | source(a)],
@@ -235,6 +236,8 @@ pub fn encode(
                 source(c) << 18 | source(b) << 9 | source(a) | more,
             ]
         }
+        5 => sdwa(op, operands, extra, vector),
+        6 | 7 => vec![scalar_word(format, op, operands)],
         _ => {
             let prefix = if gfx9 { 0xd380_0000 } else { 0xcc00_0000 };
             vec![
@@ -244,7 +247,7 @@ pub fn encode(
         }
     };
     // Of the short formats some read their first source from other lanes.
-    if format % 5 < 3 && (244..=254).contains(&a) {
+    if format < 3 && (244..=254).contains(&a) {
         const ROW: [u32; 6] = [0x01b, 0x0e4, 0x101, 0x112, 0x124, 0x141];
         let control = ROW[usize::from(c) % 6] | u32::from(c >> 7);
         let masks = if d & 0x80 != 0 { 0xff } else { 0xf5 };
@@ -252,9 +255,14 @@ pub fn encode(
         words.push(masks << 24 | u32::from(extra & 1) << 19 | control << 8 | vector(c));
     }
     let wants_literal = |n: u8| source(n) == 255;
-    let short = format % 5 < 3;
     let literals = [a, b, c].map(wants_literal);
-    if short && words.len() == 1 && literals[0] || !short && literals.contains(&true) {
+    let wants = match format {
+        0..=2 => words.len() == 1 && literals[0],
+        5 => false,
+        6 | 7 => words[0] & 0xff == 255 || words[0] >> 8 & 0xff == 255,
+        _ => literals.contains(&true),
+    };
+    if wants {
         words.push(literal);
     }
     let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
@@ -263,8 +271,52 @@ pub fn encode(
     wave.mode = start.mode;
     let state = State::of(&wave);
     let record = lower(inst, 0, &mut Lowering::new(target, Backend::Scalar, state));
-    let runs = record.class == Class::Valu && !record.ends_block;
+    let runs = matches!(record.class, Class::Valu | Class::Salu) && !record.ends_block;
     runs.then(|| bytes[..inst.len()].to_vec())
+}
+
+/// An instruction with sub-dword addressing, in the encoding of gfx9.
+fn sdwa(op: u32, [a, b, c, d]: [u8; 4], extra: u8, vector: impl Fn(u8) -> u32) -> Vec<u32> {
+    const SDWA: u32 = 249;
+    let head = match op >> 8 & 3 {
+        0 | 1 => (op & 0x3f) << 25 | vector(d) << 17 | vector(b) << 9 | SDWA,
+        2 => 0x7e00_0000 | vector(d) << 17 | (op & 0xff) << 9 | SDWA,
+        _ => 0x7c00_0000 | (op & 0xff) << 17 | vector(b) << 9 | SDWA,
+    };
+    let selectors = (u32::from(c) % 7) | (u32::from(extra & 0x3f) % 7) << 8;
+    // A comparison has the mask that it writes where others have what happens to the result.
+    let result = if op >> 8 & 3 == 3 {
+        u32::from(c & 0x80) | u32::from(c % 12)
+    } else {
+        u32::from(extra % 7) | (u32::from(c >> 6) % 3) << 3
+    };
+    let signs = u32::from(extra >> 6 & 1) << 19 | u32::from(extra >> 7) << 27;
+    vec![head, vector(a) | result << 8 | selectors << 16 | signs]
+}
+
+/// A scalar instruction: format 6 with two sources, format 7 a comparison or one with one source.
+fn scalar_word(format: u8, op: u32, [a, b, c, d]: [u8; 4]) -> u32 {
+    // Few registers, VCC, EXEC, constants.
+    let register = |n: u8| match n & 0x3f {
+        0 => scalar::EXEC as u32,
+        1..=8 => scalar::VCC as u32 + u32::from(n & 1),
+        _ => u32::from(n % 12),
+    };
+    let source = |n: u8| match n {
+        0..=159 => register(n),
+        160..=239 => 128 + u32::from(n % 80),
+        240..=250 => 240 + u32::from(n % 9),
+        251..=254 => u32::from(n),
+        255 => 255,
+    };
+    match (format, op & 0x300) {
+        (6, _) => 0x8000_0000 | (op & 0x5f) << 23 | register(d) << 16 | source(b) << 8 | source(a),
+        (_, 0) => 0xbf00_0000 | (op & 0x3f) << 16 | source(b) << 8 | source(a),
+        (_, 0x100) => {
+            0xb000_0000 | (op & 0x1f) << 23 | register(d) << 16 | u32::from(b) << 8 | u32::from(c)
+        }
+        _ => 0xbe80_0000 | register(d) << 16 | (op & 0x7f) << 8 | source(a),
+    }
 }
 
 /// Executes a sequence compiled and interpreted, and compares what is left behind. Tells what was compiled.

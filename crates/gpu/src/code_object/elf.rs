@@ -150,6 +150,9 @@ impl Elf {
 fn header(data: &[u8]) -> Result<(&Header, AbiVersion), CodeObjectError> {
     let fault = |reason: String| CodeObjectError::Header(reason);
     if !data.starts_with(&elf::ELFMAG) {
+        if data.is_empty() {
+            return Err(fault("the file is empty".to_owned()));
+        }
         let start: Vec<String> = data
             .iter()
             .take(4)

@@ -92,6 +92,11 @@ impl CodeObject {
         Ok(object)
     }
 
+    /// The file.
+    pub fn data(&self) -> &[u8] {
+        &self.data
+    }
+
     /// The target that the code runs as.
     pub fn target(&self) -> Target {
         self.target

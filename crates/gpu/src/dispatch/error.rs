@@ -33,7 +33,7 @@ pub enum DispatchError {
         target: Target,
         /// What happened.
         cause: rocjitsu_exec::error::Cause,
-        /// Disassembly around the instruction, one line each.
+        /// Disassembly around the instruction, one line each, and the registers that it uses.
         code: String,
     },
     /// All waves of a workgroup wait for something that cannot come.

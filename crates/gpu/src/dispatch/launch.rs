@@ -5,8 +5,8 @@ use rocjitsu_exec::barrier;
 use rocjitsu_exec::memory::MemoryPort;
 use rocjitsu_exec::registers::PagePool;
 use rocjitsu_exec::target::TargetFacts;
-use rocjitsu_exec::wave::{Barrier, Group, Waiting, Wave, mode, scalar};
-use rocjitsu_isa::{FeatureSet, Target, decode};
+use rocjitsu_exec::wave::{Group, Waiting, Wave, mode, scalar};
+use rocjitsu_isa::{FeatureSet, RegFile, Target, decode};
 
 use super::{Device, Dispatch, DispatchError, Shared};
 use crate::code_object::{KernelDescriptor, PRELOAD_PROLOGUE_BYTES};
@@ -75,22 +75,27 @@ pub struct Resident {
     pub waves: Vec<Wave>,
     /// Scratch region.
     pub scratch: u64,
+    /// Whether its waves have run on several threads: then they need not have had their turns in the usual order.
+    pub was_shared: bool,
+    /// Whether the order of its waves has turned out to matter: from then on they run on one thread.
+    pub in_order: bool,
 }
 
 impl Resident {
     /// A workgroup that has not been started.
     pub fn empty() -> Resident {
         Resident {
-            group: Group {
-                lds: Vec::new(),
-                id: [0; 3],
-                barriers: [Barrier::default(); 32],
-                live: 0,
-                linear: 0,
-            },
+            group: Group::default(),
             waves: Vec::new(),
             scratch: 0,
+            was_shared: false,
+            in_order: false,
         }
+    }
+
+    /// Waves that wait for something.
+    pub fn waiting(&self, what: Waiting) -> u32 {
+        self.waves.iter().filter(|w| w.waiting == what).count() as u32
     }
 }
 
@@ -127,13 +132,14 @@ pub fn start(
     group.id = id;
     group.linear = linear;
     group.live = count;
-    group.lds.clear();
     let block = lds_block(shared.device.target);
     group
         .lds
-        .resize((dispatch.group_segment as usize).next_multiple_of(block), 0);
-    group.barriers = [Barrier::default(); 32];
-    group.barriers[barrier::WORKGROUP].members = count;
+        .restart((dispatch.group_segment as usize).next_multiple_of(block));
+    group.barriers = Default::default();
+    barrier::set_members(group, barrier::WORKGROUP, count);
+    resident.was_shared = false;
+    resident.in_order = false;
     resident.waves.truncate(count as usize);
     for index in 0..count {
         let mut wave = Wave::new(lanes);
@@ -382,8 +388,8 @@ fn system_sgprs(shared: &Shared<'_>, wave: &mut Wave, target: Target, place: &Pl
 
 /// Lines of disassembly around `pc`, the instruction itself marked.
 pub fn disassembly(device: &Device, dispatch: &Dispatch, pc: u64) -> String {
-    const BEFORE: usize = 4;
-    const AFTER: usize = 2;
+    const BEFORE: usize = 6;
+    const AFTER: usize = 3;
     let set: FeatureSet = device.target.execution_set(dispatch.descriptor.wave_size);
     let mut lines: Vec<(u64, String)> = Vec::new();
     // Instructions vary in length: walk from the kernel's entry, where the boundaries are known.
@@ -420,6 +426,58 @@ pub fn disassembly(device: &Device, dispatch: &Dispatch, pc: u64) -> String {
         format!("\n  {mark} {address:#x}: {text}")
     };
     lines.iter().map(show).collect()
+}
+
+/// The registers that the instruction at `pc` uses, with what they hold in a stopped wave: scalar ones, and of vector
+/// registers the value of a lane. For the text of an error; empty where there is nothing to show.
+pub fn registers(device: &Device, pc: u64, wave: &Wave, lane: u32) -> String {
+    const MOST: usize = 16;
+    let set = device.target.execution_set(wave.lanes);
+    let mut bytes = [0; 24];
+    let whole = device.memory.read(pc, &mut bytes).is_ok();
+    if !whole && device.memory.read(pc, &mut bytes[..8]).is_err() {
+        return String::new();
+    }
+    let Ok(inst) = decode(device.target, set, &bytes) else {
+        return String::new();
+    };
+    let lane = lane % wave.lanes;
+    let mut shown: Vec<String> = Vec::new();
+    for range in inst.effects(wave.lanes).reads {
+        for register in range.first..range.first + range.count {
+            let n = u32::from(register);
+            let scalar = || wave.s.get(usize::from(register)).copied().unwrap_or(0);
+            let (name, value) = match range.file {
+                RegFile::Vgpr => (format!("v{n}"), wave.v.read(n)[lane as usize]),
+                RegFile::Agpr => {
+                    let row = wave.v.read(n + device.target.acc_base());
+                    (format!("a{n}"), row[lane as usize])
+                }
+                RegFile::Sgpr => match usize::from(register) {
+                    scalar::EXEC..scalar::SINK => continue,
+                    scalar::M0 => ("m0".to_owned(), scalar()),
+                    scalar::VCC => ("vcc_lo".to_owned(), scalar()),
+                    107 => ("vcc_hi".to_owned(), scalar()),
+                    _ => (format!("s{n}"), scalar()),
+                },
+                _ => continue,
+            };
+            let text = format!("{name} {value:#x}");
+            if !shown.contains(&text) {
+                shown.push(text);
+            }
+        }
+    }
+    if shown.is_empty() {
+        return String::new();
+    }
+    if shown.len() > MOST {
+        let more = shown.len() - MOST;
+        shown.truncate(MOST);
+        shown.push(format!("and {more} more"));
+    }
+    let exec = wave.exec();
+    format!("\n  lane {lane}, exec {exec:#x}: {}", shown.join(", "))
 }
 
 #[cfg(test)]

@@ -1,35 +1,49 @@
 //! Dispatches: a kernel over a grid, run by worker threads to its end.
-//! `launch` sets waves up, `worker` schedules them, `scratch` gives them private memory.
+//! `launch` sets waves up, `worker` schedules them, `spread` and `team` give the waves of one workgroup to several threads,
+//! `scratch` gives them private memory.
 
+mod board;
+mod environment;
 mod error;
 mod launch;
+#[cfg(test)]
+#[allow(clippy::duplicate_mod)] // It has the board over loom's atomics.
+mod model;
 mod pause;
 mod scratch;
+mod slice;
+mod spread;
 mod stall;
+mod team;
 mod watch;
 mod worker;
+
+mod atomics {
+    pub use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+}
 
 pub use error::DispatchError;
 pub use pause::Pause;
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 
 use rocjitsu_exec::code::CodeCache;
-use rocjitsu_exec::error::Fault;
+use rocjitsu_exec::error::{Cause, Fault};
 pub use rocjitsu_exec::jit;
 use rocjitsu_exec::memory::{AddressSpace, MemoryPort};
 use rocjitsu_exec::record::{Class, Exactness};
 use rocjitsu_exec::run::Counts;
+use rocjitsu_exec::wave::Wave;
 use rocjitsu_isa::Target;
 use rocjitsu_lanes::Backend;
 use rocjitsu_observe::{Begin, End, Observer};
 
 use crate::code_object::KernelDescriptor;
 use crate::memory::Memory;
-use crate::pool::Pool;
+use crate::pool::{Pool, Recruiter};
 
 /// Scratch bytes that a wave can have: WAVESIZE of TMPRING_SIZE (13 bits of 1 KiB on gfx9, more later).
 pub(crate) const MAX_WAVE_SCRATCH: u64 = 8_387_584;
@@ -168,6 +182,8 @@ pub struct Statistics {
     pub seconds: f64,
     /// Register pages of 4 KiB in use at most, summed over workers.
     pub peak_register_pages: usize,
+    /// Turns of waves on threads that do not own their workgroup.
+    pub lent_turns: u64,
 }
 
 impl Statistics {
@@ -207,6 +223,19 @@ struct Shared<'a> {
     stall: stall::Stall,
     scratch: scratch::Scratch<'a>,
     finished: AtomicU64,
+    /// Most threads.
+    threads: usize,
+    /// Threads at work or looking for it.
+    present: AtomicUsize,
+    /// Threads that may still become owners of workgroups: each is sure to find room for its first one.
+    seats: AtomicU64,
+    /// Threads that own workgroups.
+    owners: AtomicUsize,
+    /// Whether waves of one workgroup may run on several threads.
+    may_spread: bool,
+    teams: team::Teams,
+    /// Brings more threads; not there if there are none.
+    recruiter: OnceLock<Recruiter>,
     /// What the workers did, added up as they end.
     done: Mutex<Statistics>,
     observer: &'a dyn Observer,
@@ -297,6 +326,17 @@ impl Device {
             .collect()
     }
 
+    /// What executed compiled and what was interpreted since the device exists, dispatches under way and code that
+    /// has changed since left out.
+    pub fn usage(&self) -> jit::Usage {
+        let mut kits = self.kits.lock().unwrap_or_else(|e| e.into_inner());
+        for found in kits.iter_mut().filter_map(|kit| kit.code.as_mut()) {
+            found.settle();
+        }
+        drop(kits);
+        self.code.usage()
+    }
+
     /// The lane back end.
     pub fn backend(&self) -> Backend {
         self.backend
@@ -333,6 +373,20 @@ impl Device {
             Some(plugins) => Some(watch::Watched::begin(plugins, self, dispatch, total)?),
             None => None,
         };
+        let cluster: u64 = dispatch.cluster.iter().map(|&n| u64::from(n)).product();
+        let units = (total.min(room) / cluster).max(1);
+        let waves = total.saturating_mul(u64::from(waves_per_group));
+        // Plugins hear of a wave's instructions in order: its workgroup stays on one thread.
+        let may_spread = watched.is_none() && waves_per_group > 1;
+        let threads = match watched {
+            Some(watched) if watched.one_thread() => 1,
+            _ => {
+                let most = if may_spread { waves.max(1) } else { units };
+                (options.threads.max(1) as u64).min(most) as usize
+            }
+        };
+        // Of these, the ones that can have a workgroup of their own.
+        let workers = (threads as u64).min(units) as usize;
         let shared = Shared {
             device: self,
             dispatch,
@@ -347,14 +401,16 @@ impl Device {
             stall: stall::Stall::default(),
             scratch,
             finished: AtomicU64::new(0),
+            threads,
+            present: AtomicUsize::new(0),
+            seats: AtomicU64::new(units),
+            owners: AtomicUsize::new(0),
+            may_spread: may_spread && threads > 1,
+            teams: team::Teams::default(),
+            recruiter: OnceLock::new(),
             done: Mutex::default(),
             observer,
             watched,
-        };
-        let units = (total.min(room) / shared.cluster_size()).max(1);
-        let threads = match watched {
-            Some(watched) if watched.one_thread() => 1,
-            _ => (options.threads.max(1) as u64).min(units) as usize,
         };
         observer.dispatch_begins(&Begin {
             kernel: &dispatch.name,
@@ -366,8 +422,11 @@ impl Device {
             worker::run(&shared, None);
         } else {
             self.pool.with_crew(&|| worker::run(&shared, None), |crew| {
-                let recruit = || crew.recruit(threads - 1);
-                if total.saturating_mul(u64::from(waves_per_group)) >= RECRUIT_WAVES {
+                let recruiter = shared.recruiter.get_or_init(|| crew.recruiter());
+                let recruit = || recruiter.recruit(workers - 1);
+                if workers == 1 {
+                    worker::run(&shared, None);
+                } else if waves >= RECRUIT_WAVES {
                     recruit();
                     worker::run(&shared, None);
                 } else {
@@ -553,12 +612,41 @@ impl Shared<'_> {
                 && self.failed_at.load(Ordering::Relaxed) <= workgroup
     }
 
-    fn stopped(&self, fault: Fault, workgroup: [u32; 3], wave: u32) -> DispatchError {
-        let code = launch::disassembly(self.device, self.dispatch, fault.pc);
+    /// Whether there are workgroups that nobody has started.
+    fn has_groups(&self) -> bool {
+        self.next.load(Ordering::Relaxed) < self.groups.iter().product()
+    }
+
+    /// Whether nothing is left to help with.
+    fn is_over(&self) -> bool {
+        self.finished.load(Ordering::Acquire) >= self.groups.iter().product()
+            || self.failed.load(Ordering::Acquire)
+            || self.stopped_by_program()
+    }
+
+    /// The error of a wave that stopped.
+    fn failure_of(
+        &self,
+        fault: Option<Box<Fault>>,
+        workgroup: [u32; 3],
+        wave: &Wave,
+    ) -> DispatchError {
+        let Some(fault) = fault else {
+            return DispatchError::Invalid {
+                kernel: self.dispatch.name.clone(),
+                what: "a wave stopped without a reason".to_owned(),
+            };
+        };
+        let mut code = launch::disassembly(self.device, self.dispatch, fault.pc);
+        let lane = match &fault.cause {
+            Cause::Memory { lane, .. } | Cause::Lds { lane, .. } => *lane,
+            _ => wave.exec().trailing_zeros() % wave.lanes,
+        };
+        code += &launch::registers(self.device, fault.pc, wave, lane);
         DispatchError::Stopped {
             kernel: self.dispatch.name.clone(),
             workgroup,
-            wave,
+            wave: wave.index,
             pc: fault.pc,
             offset: fault.pc.wrapping_sub(self.dispatch.entry) as i64,
             target: self.device.target,

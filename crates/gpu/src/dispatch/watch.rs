@@ -1,11 +1,14 @@
 //! A dispatch that plugins watch: tells them of it, its workgroups and waves, and runs waves by the watching loop.
 
+use std::sync::Arc;
+
 use rocjitsu_exec::code::CodeView;
+use rocjitsu_exec::record::Class;
 use rocjitsu_exec::run::{Counts, Stop, run as run_unwatched};
 use rocjitsu_exec::watch::{self, Watch};
 use rocjitsu_exec::wave::Cx;
 use rocjitsu_observe::{
-    Allocation, Ended, Events, Failure, MemoryView, Plugins, Watcher, Wave, Workgroup,
+    Allocation, Ended, Events, Failure, Family, MemoryView, Plugins, Watcher, Wave, Workgroup,
 };
 
 use super::launch::{Resident, waves_of};
@@ -29,6 +32,7 @@ impl<'a> Watched<'a> {
         workgroups: u64,
     ) -> Result<Watched<'a>, DispatchError> {
         let id = plugins.next_dispatch();
+        let memory: Arc<dyn MemoryView> = device.memory.clone();
         let descriptor = &dispatch.descriptor;
         plugins
             .dispatch_begins(&rocjitsu_observe::Dispatch {
@@ -46,7 +50,8 @@ impl<'a> Watched<'a> {
                 entry: dispatch.entry,
                 kernarg: dispatch.kernarg,
                 kernarg_bytes: descriptor.kernarg_size,
-                memory: &*device.memory,
+                cluster: dispatch.cluster,
+                memory: &memory,
             })
             .map_err(|failure| refused(dispatch, failure))?;
         Ok(Watched { plugins, id })
@@ -64,7 +69,12 @@ impl<'a> Watched<'a> {
         done: &Statistics,
         error: Option<&str>,
     ) -> Result<(), DispatchError> {
+        let mut families = [0; Family::ALL.len()];
+        for class in Class::ALL {
+            families[watch::family(class) as usize] += done.of(class);
+        }
         let ended = Ended {
+            families,
             id: self.id,
             kernel: &dispatch.name,
             instructions: done.total(),
@@ -208,6 +218,16 @@ impl MemoryView for Memory {
             bytes,
             label,
         })
+    }
+
+    fn allocations(&self) -> Vec<Allocation> {
+        let all = Memory::allocations(self).into_iter();
+        all.map(|(start, bytes, label)| Allocation {
+            start,
+            bytes,
+            label,
+        })
+        .collect()
     }
 
     fn describe(&self, address: u64) -> String {

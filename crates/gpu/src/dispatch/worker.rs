@@ -3,7 +3,8 @@
 //! A worker stays with one workgroup until each of its waves has ended or waits. When waves only spin
 //! (their quantum ran out, or they sleep), the worker admits one more workgroup, up to what the real
 //! device could hold, and gives all of its workgroups their turns. The workgroups of a cluster wait for each
-//! other, so a worker starts them together and they share each turn.
+//! other, so a worker starts them together and they share each turn. When no workgroup is left to start, workers
+//! help others with their waves.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,18 +13,21 @@ use std::time::{Duration, Instant};
 use rocjitsu_exec::barrier;
 use rocjitsu_exec::code::{CodeView, Found};
 use rocjitsu_exec::memory::MemoryPort;
-use rocjitsu_exec::run::{Counts, Stop};
-use rocjitsu_exec::wave::{Barrier, Buffers, Cx, Unit, Waiting};
+use rocjitsu_exec::run::Counts;
+use rocjitsu_exec::wave::{Barrier, Buffers, Unit, Waiting};
 
+use super::environment::FloatEnvironment;
 use super::launch::{self, Resident};
+use super::slice::{Hands, Slice};
+use super::spread::{Experience, PROBE, Plan};
 use super::watch::Runner;
-use super::{DispatchError, Shared};
+use super::{DispatchError, Shared, team};
 
 /// Instructions that a wave may execute before others get their turn.
-const QUANTUM: u64 = 1 << 18;
+pub const QUANTUM: u64 = 1 << 18;
 
 /// How long a worker works alone on a small dispatch before it asks for help: about what waking a thread takes.
-const ALONE: Duration = Duration::from_micros(20);
+pub const ALONE: Duration = Duration::from_micros(20);
 
 /// Rounds in which all waves sleep, after which the worker sleeps too, and for how long.
 const IDLE_ROUNDS: u32 = 64;
@@ -40,7 +44,8 @@ const KEPT_PAGES: usize = 1024;
 #[derive(Default)]
 pub struct Kit {
     buffers: Buffers,
-    code: Option<Found>,
+    /// What the worker's view of the code has found.
+    pub code: Option<Found>,
     cluster: Cluster,
 }
 
@@ -66,22 +71,24 @@ struct Cluster {
 
 /// What one round through the waves of a workgroup did.
 #[derive(Default)]
-struct Round {
+pub struct Round {
     /// A wave came to an end or to a barrier.
-    advanced: bool,
+    pub advanced: bool,
     /// A wave can go on later.
-    spins: bool,
+    pub spins: bool,
     /// One of these used up its turn.
-    busy: bool,
+    pub busy: bool,
     /// A wave waits for global wave sync.
-    queued: bool,
+    pub queued: bool,
+    /// Turns that waves had.
+    pub turns: u32,
+    /// The last of these lasted long and was broken off.
+    pub long: bool,
 }
 
 struct Worker<'s, 'a> {
-    shared: &'s Shared<'a>,
-    unit: Unit<'s>,
-    code: CodeView<'s>,
-    counts: Counts,
+    hands: Hands<'s, 'a>,
+    experience: Experience,
     waves: u64,
     /// Clusters under way.
     resident: Vec<Cluster>,
@@ -94,23 +101,29 @@ struct Worker<'s, 'a> {
     at: u64,
     /// What the worker told [`super::stall::Stall`] last.
     told: Option<u64>,
-    runner: Runner<'s>,
 }
 
-/// Runs workgroups until none is left or the dispatch is over. Calls `recruit` when that takes long.
+/// Runs workgroups until none is left or the dispatch is over, and then waves of others. Calls `recruit` when the
+/// workgroups take long.
 pub fn run(shared: &Shared<'_>, recruit: Option<&dyn Fn()>) {
     let _present = shared.options.pause.map(super::Pause::enter);
+    let _environment = FloatEnvironment::usual();
     let device = shared.device;
     let memory = MemoryPort::new(&*device.memory);
     let kit = lock(&device.kits).pop().unwrap_or_default();
     let mut worker = Worker {
-        shared,
-        unit: Unit::with_buffers(kit.buffers, memory, device.backend, device.target),
-        code: match kit.code {
-            Some(found) => CodeView::resume(&device.code, found),
-            None => CodeView::new(&device.code),
+        hands: Hands {
+            shared,
+            unit: Unit::with_buffers(kit.buffers, memory, device.backend, device.target),
+            code: match kit.code {
+                Some(found) => CodeView::resume(&device.code, found),
+                None => CodeView::new(&device.code),
+            },
+            counts: Counts::default(),
+            lent: 0,
+            runner: Runner::new(shared.dispatch, shared.watched),
         },
-        counts: Counts::default(),
+        experience: Experience::new(shared),
         waves: 0,
         resident: Vec::new(),
         spare: kit.cluster,
@@ -118,35 +131,31 @@ pub fn run(shared: &Shared<'_>, recruit: Option<&dyn Fn()>) {
         started: Instant::now(),
         at: 0,
         told: None,
-        runner: Runner::new(shared.dispatch, shared.watched),
     };
-    worker.unit.gws = device.sync.gws.clone();
-    shared.stall.enter();
-    let mut done = worker.work();
-    if let Err(error) = done {
-        shared.fail(worker.at, error);
-        done = worker.finish();
+    worker.hands.unit.gws = device.sync.gws.clone();
+    if shared.threads == 1 {
+        worker.own();
+    } else {
+        worker.take_part();
     }
-    if let Err(error) = done {
-        shared.fail(worker.at, error);
-    }
-    shared.stall.leave(&mut worker.told);
-    if let Err(error) = worker.runner.end() {
+    let hands = worker.hands;
+    if let Err(error) = hands.runner.end() {
         shared.fail(worker.at, error);
     }
     let mut done = lock(&shared.done);
-    for (sum, n) in done.instructions.iter_mut().zip(worker.counts) {
+    for (sum, n) in done.instructions.iter_mut().zip(hands.counts) {
         *sum += n;
     }
     done.waves += worker.waves;
-    done.peak_register_pages += worker.unit.pool.peak();
+    done.lent_turns += hands.lent;
+    done.peak_register_pages += hands.unit.pool.peak();
     drop(done);
     if worker.resident.is_empty() {
-        let mut buffers = worker.unit.into_buffers();
+        let mut buffers = hands.unit.into_buffers();
         buffers.pool.restart(KEPT_PAGES);
         lock(&device.kits).push(Kit {
             buffers,
-            code: Some(worker.code.into_found()),
+            code: Some(hands.code.into_found()),
             cluster: worker.spare,
         });
     }
@@ -157,21 +166,61 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Worker<'_, '_> {
+    /// Runs workgroups if there may be one for this thread, and then waves of others.
+    fn take_part(&mut self) {
+        let shared = self.hands.shared;
+        shared.present.fetch_add(1, Ordering::Relaxed);
+        let seat = |seats: u64| seats.checked_sub(1);
+        let seats = &shared.seats;
+        if seats
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, seat)
+            .is_ok()
+        {
+            shared.owners.fetch_add(1, Ordering::Relaxed);
+            self.own();
+            shared.owners.fetch_sub(1, Ordering::Relaxed);
+            if self.resident.is_empty() {
+                seats.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        if shared.may_spread {
+            shared.teams.help(&mut self.hands, || shared.is_over());
+        }
+        shared.present.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Runs workgroups until none is left, and tells of failures.
+    fn own(&mut self) {
+        let shared = self.hands.shared;
+        shared.stall.enter();
+        let mut done = self.work();
+        if let Err(error) = done {
+            shared.fail(self.at, error);
+            done = self.finish();
+        }
+        if let Err(error) = done {
+            shared.fail(self.at, error);
+        }
+        shared.stall.leave(&mut self.told);
+    }
+
     fn work(&mut self) -> Result<(), DispatchError> {
         let mut idle_rounds = 0;
         loop {
-            if self.shared.stopped_by_program() || self.resident.is_empty() && !self.admit(true)? {
+            if self.hands.shared.stopped_by_program()
+                || self.resident.is_empty() && !self.admit(true)?
+            {
                 return Ok(());
             }
-            let version = self.unit.gws.version();
+            let version = self.hands.unit.gws.version();
             let mut all_queued = true;
             let mut index = 0;
             let mut all_sleep = true;
             while index < self.resident.len() {
-                if self.shared.stopped_by_program() {
+                if self.hands.shared.stopped_by_program() {
                     return Ok(());
                 }
-                if self.shared.failed.load(Ordering::Acquire) {
+                if self.hands.shared.failed.load(Ordering::Acquire) {
                     return self.finish();
                 }
                 let turn = self.turn(index)?;
@@ -191,7 +240,7 @@ impl Worker<'_, '_> {
             }
             // Those that are left wait for somebody: perhaps for a workgroup that has not started.
             if !self.resident.is_empty() {
-                let shared = self.shared;
+                let shared = self.hands.shared;
                 shared.stall.resume(&mut self.told);
                 let admitted = self.admit(false)?;
                 if all_queued
@@ -219,8 +268,7 @@ impl Worker<'_, '_> {
     /// Recruits other threads if there is work for them and it has taken long so far.
     fn call_for_help(&mut self) {
         let Some(recruit) = self.recruit else { return };
-        let total: u64 = self.shared.groups.iter().product();
-        if self.shared.next.load(Ordering::Relaxed) < total && self.started.elapsed() > ALONE {
+        if self.hands.shared.has_groups() && self.started.elapsed() > ALONE {
             recruit();
             self.recruit = None;
         }
@@ -235,7 +283,7 @@ impl Worker<'_, '_> {
             while index < self.resident.len() {
                 let first = self.resident[index].groups.first();
                 let number = first.map_or(u64::MAX, |r| r.group.linear);
-                if self.shared.abandons(number) {
+                if self.hands.shared.abandons(number) {
                     index += 1;
                     continue;
                 }
@@ -257,7 +305,7 @@ impl Worker<'_, '_> {
 
     /// Starts the next cluster, if there is one and (unless it is the worker's `first`) the device has room.
     fn admit(&mut self, first: bool) -> Result<bool, DispatchError> {
-        let shared = self.shared;
+        let shared = self.hands.shared;
         let total: u64 = shared.groups.iter().product();
         if shared.next.load(Ordering::Relaxed) >= total {
             return Ok(false);
@@ -271,13 +319,13 @@ impl Worker<'_, '_> {
             return Ok(false);
         }
         shared.resident.fetch_add(size, Ordering::Relaxed);
-        let unit = &mut self.unit;
+        let unit = &mut self.hands.unit;
         let mut cluster = std::mem::take(&mut self.spare);
         cluster.groups.resize_with(size as usize, Resident::empty);
         for (resident, linear) in cluster.groups.iter_mut().zip(linear..) {
             launch::start(shared, linear, &mut unit.memory, &mut unit.pool, resident)?;
             self.waves += resident.waves.len() as u64;
-            self.runner.group_begins(resident)?;
+            self.hands.runner.group_begins(resident)?;
         }
         cluster.live = cluster.groups.len();
         cluster.barrier = Barrier {
@@ -291,44 +339,58 @@ impl Worker<'_, '_> {
     fn retire(&mut self, index: usize) {
         let cluster = self.resident.swap_remove(index);
         for resident in &cluster.groups {
-            self.shared.scratch.give(resident.scratch);
+            self.hands.shared.scratch.give(resident.scratch);
         }
         let size = cluster.groups.len() as u64;
         self.spare = cluster;
-        self.shared.resident.fetch_sub(size, Ordering::Relaxed);
-        let before = self.shared.finished.fetch_add(size, Ordering::Relaxed);
+        self.hands
+            .shared
+            .resident
+            .fetch_sub(size, Ordering::Relaxed);
+        let before = self
+            .hands
+            .shared
+            .finished
+            .fetch_add(size, Ordering::Relaxed);
         let finished = before + size;
         if finished / 64 != before / 64 {
-            let all = self.shared.groups.iter().product();
-            self.shared.observer.workgroups_ended(finished, all);
+            let all = self.hands.shared.groups.iter().product();
+            self.hands.shared.observer.workgroups_ended(finished, all);
         }
     }
 
     /// Runs the waves of a cluster until each has ended, spins or waits for a barrier that is not full.
     fn turn(&mut self, index: usize) -> Result<Turn, DispatchError> {
-        let (shared, unit) = (self.shared, &mut self.unit);
+        let shared = self.hands.shared;
+        let alone = self.resident.len() == 1;
         let cluster = &mut self.resident[index];
         loop {
             let mut done = Round::default();
             for resident in cluster.groups.iter_mut().filter(|r| r.group.live != 0) {
-                resident.group.barriers[barrier::CLUSTER] = cluster.barrier;
+                resident.group.barriers[barrier::CLUSTER].set(cluster.barrier);
                 self.at = resident.group.linear;
-                let runner = &mut self.runner;
-                let round = round(
-                    shared,
-                    unit,
-                    &mut self.code,
-                    &mut self.counts,
-                    runner,
-                    resident,
-                )?;
-                cluster.barrier = resident.group.barriers[barrier::CLUSTER];
+                let (hands, experience) = (&mut self.hands, &mut self.experience);
+                let plan = match alone {
+                    true => experience.plan(shared, resident, self.started),
+                    false => Plan::Alone,
+                };
+                let round = match plan {
+                    Plan::Spread => experience.spread(hands, resident)?,
+                    Plan::Alone => round(hands, resident, None)?,
+                    Plan::Measure => {
+                        let start = Instant::now();
+                        let round = round(hands, resident, Some(self.started))?;
+                        experience.learn(&round, start.elapsed());
+                        round
+                    }
+                };
+                cluster.barrier = resident.group.barriers[barrier::CLUSTER].get();
                 done.advanced |= round.advanced;
                 done.spins |= round.spins;
                 done.busy |= round.busy;
                 done.queued |= round.queued;
                 if resident.group.live == 0 {
-                    self.runner.group_ends(resident)?;
+                    self.hands.runner.group_ends(resident)?;
                     cluster.live -= 1;
                     barrier::workgroup_ended(&mut cluster.barrier);
                 }
@@ -352,62 +414,66 @@ impl Worker<'_, '_> {
     }
 }
 
-/// Gives each wave of a workgroup that can run its turn.
-fn round<'u>(
-    shared: &Shared<'_>,
-    unit: &mut Unit<'u>,
-    code: &mut CodeView<'_>,
-    counts: &mut Counts,
-    runner: &mut Runner<'_>,
+/// Gives each wave of a workgroup that can run its turn. With `measured`, when the worker started, it stops early at a turn
+/// that lasts long.
+fn round(
+    hands: &mut Hands<'_, '_>,
     resident: &mut Resident,
+    measured: Option<Instant>,
 ) -> Result<Round, DispatchError> {
+    let shared = hands.shared;
     let mut done = Round::default();
-    for wave in &mut resident.waves {
+    let Resident { group, waves, .. } = resident;
+    // Where the waves always ran one after the other, the first one that is ready is the one whose turn it is.
+    let first = match resident.was_shared {
+        true => team::first_turn(waves),
+        false => 0,
+    };
+    let (behind, from) = waves.split_at_mut(first);
+    for wave in from.iter_mut().chain(behind) {
         match wave.waiting {
             Waiting::Ended => continue,
-            Waiting::Barrier(_) if !barrier::ready(wave, &resident.group) => continue,
-            Waiting::Gws(wait) if !unit.gws.ready(wait) => {
+            Waiting::Barrier(_) if !barrier::ready(wave, group) => continue,
+            Waiting::Gws(wait) if !hands.unit.gws.ready(wait) => {
                 done.queued = true;
                 continue;
             }
-            _ => wave.waiting = Waiting::No,
+            _ => {}
         }
-        let mut cx = Cx {
-            wave,
-            group: &mut resident.group,
-            unit,
-        };
-        let stop = runner.run(&mut cx, code, QUANTUM, counts);
-        for data in wave.interrupts.drain(..) {
-            if let Some(interrupt) = shared.options.interrupt {
-                interrupt(data);
+        let slice = match measured {
+            None => hands.slice(group, wave, QUANTUM),
+            Some(started) => {
+                let mut left = QUANTUM;
+                loop {
+                    let slice = hands.slice(group, wave, PROBE);
+                    left -= PROBE;
+                    if !matches!(slice, Ok(Slice::Turn { busy: true })) || left == 0 {
+                        break slice;
+                    }
+                    if started.elapsed() > ALONE {
+                        done.long = true;
+                        break slice;
+                    }
+                }
             }
-        }
-        match stop {
-            Stop::Waits if wave.waiting == Waiting::Ended => {
-                wave.v.release(&mut unit.pool);
-                runner.wave_ends(&resident.group, wave)?;
-                resident.group.live -= 1;
-                barrier::wave_ended(&mut resident.group);
+        };
+        done.turns += 1;
+        match slice {
+            Ok(Slice::Ended) => {
+                hands.runner.wave_ends(group, wave)?;
+                group.live -= 1;
                 done.advanced = true;
             }
-            Stop::Waits | Stop::Quantum if wave.waiting == Waiting::Turn => {
+            Ok(Slice::Waits) => done.advanced = true,
+            // It goes on at once.
+            Ok(Slice::Turn { .. }) if done.long => done.advanced = true,
+            Ok(Slice::Turn { busy }) => {
                 done.spins = true;
-                done.busy |= stop == Stop::Quantum;
+                done.busy |= busy;
             }
-            Stop::Waits | Stop::Quantum => done.advanced = true,
-            Stop::Fault => {
-                let (id, number) = (resident.group.id, wave.index);
-                return Err(match unit.fault.take() {
-                    Some(fault) => shared.stopped(*fault, id, number),
-                    None => DispatchError::Invalid {
-                        kernel: shared.dispatch.name.clone(),
-                        what: "a wave stopped without a reason".to_owned(),
-                    },
-                });
-            }
+            Err(fault) => return Err(shared.failure_of(fault, group.id, wave)),
         }
-        if shared.abandons(resident.group.linear) {
+        if done.long || shared.abandons(group.linear) {
             break;
         }
     }

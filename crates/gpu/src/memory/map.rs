@@ -140,6 +140,13 @@ impl Map {
         }
     }
 
+    /// A run as plugins are told of it: start, bytes that were asked for, label.
+    pub fn allocation(&self, start: u64, run: &Mapping) -> (u64, u64, String) {
+        let whole = run.end - start;
+        let bytes = self.requested.get(&start).copied().unwrap_or(whole);
+        (start, bytes.min(whole), run.label.to_string())
+    }
+
     /// The run nearest to `address`.
     pub fn near(&self, address: u64) -> Option<Extent> {
         let below = self.runs.range(..=address).next_back();

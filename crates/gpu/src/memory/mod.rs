@@ -543,9 +543,15 @@ impl Memory {
     pub fn allocation(&self, address: u64) -> Option<(u64, u64, String)> {
         let map = self.map.read();
         let (start, run) = map.containing(address)?;
-        let whole = run.end - start;
-        let bytes = map.requested.get(&start).copied().unwrap_or(whole);
-        Some((start, bytes.min(whole), run.label.to_string()))
+        Some(map.allocation(start, run))
+    }
+
+    /// All allocations and mappings, as [`Memory::allocation`] has them, by their start.
+    pub fn allocations(&self) -> Vec<(u64, u64, String)> {
+        let map = self.map.read();
+        let all = map.runs.iter();
+        all.map(|(&start, run)| map.allocation(start, run))
+            .collect()
     }
 
     /// Where `address` lies, in words: the allocation that holds it, or the nearest ones below

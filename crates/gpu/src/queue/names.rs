@@ -129,7 +129,6 @@ fn find(memory: &Memory, address: u64) -> Option<Symbol> {
 
 /// A loaded code object; addresses in it are relative to its base.
 struct Image {
-    base: u64,
     /// Bytes that its segments span.
     bytes: u64,
     symbols: u64,
@@ -186,7 +185,6 @@ impl Image {
             None => strings.checked_sub(symbols)? / SYMBOL,
         };
         Some(Image {
-            base,
             bytes,
             symbols: base.checked_add(symbols)?,
             strings: base.checked_add(strings)?,
@@ -294,7 +292,9 @@ mod tests {
         for (from, part) in [(0, &image), (0x2dc0, &dynamic)] {
             for at in 0..part.len() {
                 for value in [0u8, 0xff, 0x80] {
-                    memory.write(loaded.address + from + at as u64, &[value]).unwrap();
+                    memory
+                        .write(loaded.address + from + at as u64, &[value])
+                        .unwrap();
                     let name = KernelNames::default().find(&memory, descriptor);
                     assert!(name.is_none_or(|name| name.len() <= LONGEST), "{at:#x}");
                 }

@@ -391,6 +391,25 @@ fn scratch_that_is_taken_back_is_not_used_any_more_and_its_last_use_is_noted() {
     assert_eq!(q.rig.read(q.queue + 256, 4), [2, 0, 0, 0]);
 }
 
+/// ROCr before 6.2 has an `amd_queue_t` of 256 bytes, and its own queue object behind it.
+#[test]
+fn a_runtime_that_does_not_take_scratch_back_keeps_what_lies_behind_its_queue() {
+    for capabilities in [0, 1, 2] {
+        let (mut q, packet, done) = reclaimable();
+        q.rig.write(q.queue + 40, &[capabilities]);
+        let scratch = q.rig.room(1 << 20, "scratch");
+        q.rig.set_long(q.queue + 160, scratch);
+        q.rig.write(q.queue + 140, &[64 | 8 << 12]);
+        q.rig.write(q.queue + 176, &[112]);
+        q.rig.set_long(q.queue + 184, 0);
+        q.rig.write(q.queue + 256, &[0xdead_beef; 8]);
+        q.push(packet);
+        q.push(packet);
+        assert_eq!((q.step(), q.rig.value(done)), (Step::Worked, 7));
+        assert_eq!(q.rig.read(q.queue + 256, 8), [0xdead_beef; 8]);
+    }
+}
+
 #[test]
 fn a_small_dispatch_uses_alternate_scratch_a_larger_one_asks() {
     let (mut q, packet, done) = reclaimable();

@@ -168,6 +168,31 @@ fn a_dispatch_runs_with_the_user_sgprs_given() {
 }
 
 #[test]
+fn a_kernel_that_uses_scratch_nobody_gave_faults() {
+    for target in BY_TARGET {
+        let mut q = Queue::new(target);
+        let object = q.rig.corpus("hip_private_sort");
+        let input = q.rig.words(&[1; 24 * 64], "in");
+        let out = q.rig.room(4 * 24 * 64, "out");
+        let arguments = [long(input), long(out), [64, 0]].concat();
+        let kernarg = q.rig.words(&arguments, "kernarg");
+        let user = q.user_data(object, kernarg, 0);
+        let size = if target.generation() == 9 { 8 } else { 32 };
+        let words = [
+            set_sh(0x2e18, &[8 | size << 12]),
+            set_sh(0x2e10, &[0, 0]),
+            q.launch(object, &user, [1, 1, 1], [64, 1, 1]),
+        ]
+        .concat();
+        q.place(&words);
+        match q.step() {
+            Step::Fault(fault) => assert_eq!(fault.code, error::MEMORY, "{target} {fault}"),
+            other => panic!("{target} {other:?}"),
+        }
+    }
+}
+
+#[test]
 fn scratch_is_that_of_the_queue() {
     for target in BY_TARGET {
         let mut q = Queue::new(target);

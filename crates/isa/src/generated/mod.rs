@@ -27,16 +27,4 @@ pub(crate) mod gfx1250;
 /// Stands where a row has no second operation.
 pub(crate) const NONE: u16 = u16::MAX;
 
-/// A row in compact form; `table` makes a `Row` of it at first use.
-pub(crate) struct Raw(
-    pub(crate) &'static str,
-    pub(crate) &'static str,
-    pub(crate) u16,
-    pub(crate) u16,
-    pub(crate) u16,
-    pub(crate) u128,
-    pub(crate) u16,
-    pub(crate) u16,
-    pub(crate) u16,
-    pub(crate) u16,
-);
+pub(crate) use crate::raw::Raw;

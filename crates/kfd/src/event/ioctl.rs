@@ -62,6 +62,16 @@ pub(crate) fn wait(call: &Call<'_>, args: &mut WaitEvents) -> Handled {
         .wait(&wanted, args.wait_for_all != 0, timeout)?;
     match waited {
         Waited::Failed => return Err(Errno::IO),
+        Waited::Interrupted(left) => {
+            // What the thunk passes when it asks again, rounded up so that the end does not come early.
+            if let Some(left) = left {
+                let left = left.as_micros().div_ceil(1000);
+                args.timeout = u32::try_from(left)
+                    .unwrap_or(args.timeout)
+                    .min(args.timeout);
+            }
+            return Err(Errno::INTR);
+        }
         Waited::Timeout => args.wait_result = wait_result::TIMEOUT,
         Waited::Complete(news) => {
             for (i, news) in news {

@@ -4,12 +4,14 @@
 //! once by whoever sets the event, so that one that resets itself wakes all who wait for it.
 
 mod ioctl;
+mod sleep;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Condvar, Mutex};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use rustix::io::Errno;
 use zerocopy::FromZeros;
@@ -17,6 +19,8 @@ use zerocopy::FromZeros;
 use crate::abi::{HwException, MemoryException, event_type};
 use crate::process::lock;
 pub(crate) use ioctl::{create, destroy, reset, set, wait};
+pub use sleep::around_waits;
+use sleep::{Deadline, Slept};
 
 /// Slots of the event page, and so signal events of a context: 1 to 4095, 0 is never given.
 const SLOTS: u32 = 4096;
@@ -69,7 +73,8 @@ enum Seen {
 #[derive(Debug)]
 struct Waiter {
     seen: Mutex<Vec<Seen>>,
-    changed: Condvar,
+    /// Grows with every change of `seen`: what the thread sleeps on.
+    changes: AtomicU32,
 }
 
 impl Waiter {
@@ -77,7 +82,8 @@ impl Waiter {
         if let Some(seen) = lock(&self.seen).get_mut(index) {
             *seen = what;
         }
-        self.changed.notify_one();
+        self.changes.fetch_add(1, Ordering::Release);
+        sleep::wake(&self.changes);
     }
 }
 
@@ -116,6 +122,8 @@ pub(crate) enum Waited {
     Timeout,
     /// An event was destroyed meanwhile.
     Failed,
+    /// A signal handler of the program ran that does not restart system calls. This much of the timeout is left.
+    Interrupted(Option<Duration>),
 }
 
 impl Events {
@@ -273,10 +281,11 @@ impl Events {
     ) -> Result<Waited, Errno> {
         let waiter = Arc::new(Waiter {
             seen: Mutex::new(vec![Seen::Nothing; wanted.len()]),
-            changed: Condvar::new(),
+            changes: AtomicU32::new(0),
         });
+        let deadline = timeout.map(Deadline::after);
         let enrolled = self.enrol(wanted, &waiter);
-        let result = enrolled.map(|()| waiter.wait(all, timeout));
+        let result = enrolled.map(|()| waiter.wait(all, deadline.as_ref()));
         let mut state = lock(&self.state);
         for wanted in wanted {
             if let Some(event) = state.events.get_mut(&wanted.id) {
@@ -288,6 +297,18 @@ impl Events {
         Ok(match result? {
             Condition::Failed => Waited::Failed,
             Condition::Open => Waited::Timeout,
+            Condition::Interrupted => {
+                // The program will ask again: what was taken is put back (`free_waiters`).
+                for (wanted, seen) in wanted.iter().zip(&*lock(&waiter.seen)) {
+                    if let Some(event) = state.events.get_mut(&wanted.id)
+                        && event.auto_reset
+                        && *seen == Seen::Set
+                    {
+                        event.set();
+                    }
+                }
+                Waited::Interrupted(deadline.map(|deadline| deadline.left()))
+            }
             Condition::Met => {
                 let seen = lock(&waiter.seen);
                 let set = wanted.iter().enumerate().zip(seen.iter());
@@ -337,34 +358,23 @@ enum Condition {
     Open,
     Met,
     Failed,
+    Interrupted,
 }
 
 impl Waiter {
-    fn wait(&self, all: bool, timeout: Option<Duration>) -> Condition {
-        // A timeout beyond what an instant can express is none.
-        let end = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        let mut seen = lock(&self.seen);
+    fn wait(&self, all: bool, deadline: Option<&Deadline>) -> Condition {
         loop {
-            let condition = condition(&seen, all);
-            if condition != Condition::Open {
+            let changes = self.changes.load(Ordering::Acquire);
+            let condition = condition(&lock(&self.seen), all);
+            if condition != Condition::Open || deadline.is_some_and(|end| end.left().is_zero()) {
                 return condition;
             }
-            seen = match end {
-                None => self
-                    .changed
-                    .wait(seen)
-                    .unwrap_or_else(std::sync::PoisonError::into_inner),
-                Some(end) => {
-                    let left = end.saturating_duration_since(Instant::now());
-                    if left.is_zero() {
-                        return Condition::Open;
-                    }
-                    self.changed
-                        .wait_timeout(seen, left)
-                        .unwrap_or_else(std::sync::PoisonError::into_inner)
-                        .0
-                }
-            };
+            if sleep::sleep(&self.changes, changes, deadline) == Slept::Interrupted {
+                return match self::condition(&lock(&self.seen), all) {
+                    Condition::Open => Condition::Interrupted,
+                    other => other,
+                };
+            }
         }
     }
 }

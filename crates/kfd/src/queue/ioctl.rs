@@ -3,9 +3,7 @@
 
 use rocjitsu_gpu::dispatch::Pause;
 use rocjitsu_gpu::memory::Memory;
-use rocjitsu_gpu::queue::{
-    Aql, AqlParams, Engine, KernelNames, Pm4, Pm4Params, Sdma, SdmaParams,
-};
+use rocjitsu_gpu::queue::{Aql, AqlParams, Engine, KernelNames, Pm4, Pm4Params, Sdma, SdmaParams};
 use rustix::io::Errno;
 
 use super::platform::QueuePlatform;
@@ -115,6 +113,7 @@ pub(crate) fn create(call: &Call<'_>, args: &mut CreateQueue) -> Handled {
     let platform = QueuePlatform {
         events: call.context.events.clone(),
         recorder: call.driver.recorder().clone(),
+        plugins: call.driver.plugins().cloned(),
         memory,
         names: KernelNames::default(),
         engine: match args.queue_type {

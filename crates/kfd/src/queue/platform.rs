@@ -5,10 +5,8 @@ use std::sync::Arc;
 use rocjitsu_exec::memory::FaultKind;
 use rocjitsu_gpu::dispatch::Pause;
 use rocjitsu_gpu::memory::Memory;
-use rocjitsu_gpu::queue::{
-    DispatchReport, Engine, KernelNames, MemoryFault, Platform, QueueFault,
-};
-use rocjitsu_observe::{Observer, Silent};
+use rocjitsu_gpu::queue::{DispatchReport, Engine, KernelNames, MemoryFault, Platform, QueueFault};
+use rocjitsu_observe::{Observer, Plugins, Silent};
 
 use super::exception;
 use crate::abi::{HwException, MemoryException};
@@ -32,6 +30,8 @@ pub(super) struct QueuePlatform {
     pub(super) events: Arc<Events>,
     pub(super) recorder: Arc<Recorder>,
     pub(super) memory: Arc<Memory>,
+    /// The plugins that watch, if there are any.
+    pub(super) plugins: Option<Arc<Plugins>>,
     /// Names of the kernels in that memory.
     pub(super) names: KernelNames,
     /// What works through the queue.
@@ -57,7 +57,10 @@ impl Platform for QueuePlatform {
     }
 
     fn observer(&self) -> &dyn Observer {
-        &Silent
+        match &self.plugins {
+            Some(plugins) => &**plugins,
+            None => &Silent,
+        }
     }
 
     fn packet(&self, engine: Engine, name: &'static str) {

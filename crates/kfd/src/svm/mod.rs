@@ -3,6 +3,7 @@
 //! later access asks here again.
 
 mod attributes;
+mod lent;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -13,6 +14,7 @@ use rustix::io::Errno;
 use zerocopy::{FromBytes, IntoBytes};
 
 use self::attributes::{Change, Table};
+pub(crate) use self::lent::LentFilter;
 use crate::abi::{SetXnackMode, Svm, SvmAttribute};
 use crate::host::{self, Area};
 use crate::table::{Call, Handled};
@@ -23,6 +25,8 @@ pub(crate) struct Ranges {
     state: Mutex<State>,
     /// The files of the driver's own memory, which is not the program's to lend.
     own: OwnFiles,
+    /// What of it was ever seen by a GPU, in all contexts.
+    seen: Arc<LentFilter>,
 }
 
 /// Device and inode of the files that the driver keeps memory in.
@@ -117,7 +121,7 @@ fn around(svm: &Table, page: u64, area: Area) -> View {
 }
 
 impl Ranges {
-    pub(crate) fn new(gpus: usize, own: OwnFiles) -> Arc<Ranges> {
+    pub(crate) fn new(gpus: usize, own: OwnFiles, seen: Arc<LentFilter>) -> Arc<Ranges> {
         let state = State {
             xnack: false,
             svm: Table::default(),
@@ -127,6 +131,7 @@ impl Ranges {
         Arc::new(Ranges {
             state: Mutex::new(Rank::RANGES, state),
             own,
+            seen,
         })
     }
 
@@ -205,6 +210,7 @@ impl Ranges {
         bytes: u64,
         access: Access,
     ) -> Result<(), Errno> {
+        self.seen.note(host, host + bytes);
         let mut state = self.state.lock();
         self.map(
             memory,
@@ -256,6 +262,7 @@ impl Ranges {
             Access::Read
         };
         let bytes = part.end - part.start;
+        self.seen.note(part.start, part.end);
         // SAFETY: the pages are mapped, with the protection that `access` asks for. When the program unmaps or
         // protects them, `gone` takes them from all GPUs first; a call of the kernel that the interposed library does
         // not see is the program's own danger, as any pointer into memory that it unmaps.
@@ -336,6 +343,7 @@ impl Ranges {
         if !host::covers(&areas, start, end) {
             return Err(Errno::FAULT);
         }
+        self.seen.note(start, end);
         let mut state = self.state.lock();
         let state = &mut *state;
         let gpus = state.memories.len();

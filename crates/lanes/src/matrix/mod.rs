@@ -129,11 +129,12 @@ impl MatrixOp {
 impl Prepared {
     /// Prepares an instruction, its modifiers included.
     pub fn new(op: &MatrixOp) -> Prepared {
+        let registers = layout::registers(op);
         Prepared {
             op: *op,
-            registers: layout::registers(op),
+            registers,
             #[cfg(target_arch = "x86_64")]
-            vector: x86::Recipe::new(op),
+            vector: x86::Recipe::new(op, &registers),
         }
     }
 
@@ -170,8 +171,7 @@ impl Prepared {
         let d: Vec<*mut u32> = d.iter_mut().map(|row| row.as_mut_ptr()).collect();
         let c = match operands.c {
             COperand::Rows(rows) => pointers(rows),
-            COperand::InPlace => d.iter().map(|row| row.cast_const()).collect(),
-            COperand::Constant(_) => Vec::new(),
+            _ => Vec::new(),
         };
         let (a, b, index) = (
             pointers(operands.a),
@@ -189,7 +189,8 @@ impl Prepared {
             b: &b,
             c: match operands.c {
                 COperand::Constant(bits) => COperand::Constant(bits),
-                _ => COperand::Rows(&c),
+                COperand::InPlace => COperand::InPlace,
+                COperand::Rows(_) => COperand::Rows(&c),
             },
             index: &index,
             scale_a: scale(operands.scale_a, &rows_a[..]),
@@ -213,6 +214,13 @@ impl Prepared {
         if self.op.kind == Kind::LoadScale {
             return;
         }
+        let operands = &match operands.c {
+            COperand::InPlace => Operands {
+                c: COperand::Rows(read_only(d)),
+                ..*operands
+            },
+            _ => *operands,
+        };
         #[cfg(target_arch = "x86_64")]
         if backend != Backend::Scalar
             && let Some(recipe) = &self.vector
@@ -232,6 +240,12 @@ impl Prepared {
             Err(MatrixError::Backend(backend.name()))
         }
     }
+}
+
+/// The same registers, to be read.
+fn read_only(rows: &[*mut u32]) -> &[*const u32] {
+    // SAFETY: the two kinds of pointers have the same layout.
+    unsafe { std::slice::from_raw_parts(rows.as_ptr().cast(), rows.len()) }
 }
 
 /// Prepares and computes an instruction: see [`Prepared::execute`].

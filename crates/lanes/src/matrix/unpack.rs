@@ -236,24 +236,57 @@ pub(super) unsafe fn scale_byte(
         ScaleOperand::Constant(byte) => return byte,
         ScaleOperand::Rows(rows) => rows,
     };
-    let slot = if op.family == Family::Cdna4 {
-        Slot {
-            lane: line + lines * group,
-            item: usize::from(sel & 3),
-        }
-    } else {
-        let half = if lines == 16 {
-            16 * usize::from(sel & 1)
-        } else {
-            0
-        };
-        Slot {
-            lane: line + half,
-            item: group,
-        }
-    };
+    let slot = scale_slot(op, lines, line, group, sel);
     // SAFETY: by the contract of this function.
     unsafe { item(rows, slot, 8) as u8 }
+}
+
+/// Where the scale factor of a line of an operand of so many lines lies.
+#[inline(always)]
+fn scale_slot(op: &MatrixOp, lines: usize, line: usize, group: usize, sel: u8) -> Slot {
+    if op.family == Family::Cdna4 {
+        return Slot {
+            lane: line + lines * group,
+            item: usize::from(sel & 3),
+        };
+    }
+    let half = if lines == 16 {
+        16 * usize::from(sel & 1)
+    } else {
+        0
+    };
+    Slot {
+        lane: line + half,
+        item: group,
+    }
+}
+
+/// The scale factors' bytes of the first lines of an operand: see [`scale_byte`].
+///
+/// # Safety
+/// As for `item`.
+#[inline(always)]
+pub(super) unsafe fn scale_bytes(
+    op: &MatrixOp,
+    scale: ScaleOperand<'_, *const u32>,
+    group: usize,
+    sel: u8,
+    out: &mut [u8],
+) {
+    let ScaleOperand::Rows(rows) = scale else {
+        // SAFETY: by the contract of this function.
+        out.fill(unsafe { scale_byte(op, scale, out.len(), 0, group, sel) });
+        return;
+    };
+    let Slot { lane, item } = scale_slot(op, out.len(), 0, group, sel);
+    let Some(row) = rows.get(item / 4) else {
+        out.fill(0);
+        return;
+    };
+    for (line, out) in out.iter_mut().enumerate() {
+        // SAFETY: by the contract of this function: lines lie side by side.
+        *out = unsafe { row.add(lane + line).read() >> (item % 4 * 8) } as u8;
+    }
 }
 
 /// Magnitudes below this are flushed to +0 before the arithmetic.

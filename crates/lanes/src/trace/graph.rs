@@ -24,6 +24,8 @@ pub enum Op {
     Const,
     /// Table `imm` of the graph.
     Table,
+    /// The numbers of the lanes.
+    Lane,
     /// Condition: the lanes' bits of the mask at `imm` in the scalar file.
     Mask,
     /// Condition: the bits of `imm`.
@@ -82,9 +84,15 @@ pub enum Op {
     MulF,
     /// f32 `a * b + c`.
     FmaF,
-    /// f32 minimum of numbers, -0 below +0.
+    /// f32 quotient.
+    DivF,
+    /// f32 square root.
+    SqrtF,
+    /// Zero bits above the highest that is set.
+    LeadingZeros,
+    /// f32 minimum, -0 below +0; NaNs are ranked as [`crate::vector::Lanes::RANKS_NANS`] says.
     MinF,
-    /// f32 maximum of numbers, -0 below +0.
+    /// f32 maximum, as `MinF`.
     MaxF,
     /// f32 maximum that is `b` where either is NaN.
     MaxOrB,
@@ -127,6 +135,30 @@ pub enum Op {
     FmaD,
     /// `a ? b : c` on 64-bit lanes.
     SelectD,
+    /// f64 quotient.
+    DivD,
+    /// f64 square root.
+    SqrtD,
+    /// f64 `a` times two to the power of `b`, an f64 that is an integer.
+    ScaleD,
+    /// f64 rounded to an integer, as [`Op::RoundF`].
+    RoundD,
+    /// The upper eight words, in the low half of the vector.
+    HighHalf,
+    /// The low halves of two vectors.
+    Concat,
+    /// f64 of the signed integers in the low half.
+    FromID,
+    /// f64 of the unsigned integers in the low half.
+    FromUD,
+    /// f64 of the f32 in the low half.
+    FromFD,
+    /// Signed integers of f64, truncated, in the low half; 0x80000000 where they do not fit.
+    ToID,
+    /// Unsigned integers of f64, truncated, in the low half; 0xffffffff where they do not fit.
+    ToUD,
+    /// f32 of f64, in the low half.
+    ToFD,
 
     /// Condition: signed comparison; `imm` is 0 equal, 1 less, 2 less or equal, 4 unequal, 5 not less, 6 greater.
     CompareI,
@@ -258,16 +290,127 @@ impl Graph {
             (Op::ShlBy, Op::Const) => self.constant(node.imm << imm),
             (Op::ShrBy, Op::Const) => self.constant(node.imm >> imm),
             (Op::SarBy, Op::Const) => self.constant((node.imm as i32 >> imm) as u32),
-            (Op::Narrow, Op::Widen) => node.args[0],
             // The low half is all that is taken.
-            (Op::Narrow, Op::Logic) => match self.as_and(a) {
-                Some((x, mask)) if self.constant_of(mask).is_some_and(|m| m & 0xffff == 0xffff) => {
-                    self.one(Op::Narrow, x, imm)
+            (Op::Narrow, _) => {
+                let low = self.half(a, false);
+                match self.get(low) {
+                    Node {
+                        op: Op::Widen,
+                        args,
+                        ..
+                    } => args[0],
+                    _ => self.put(op, [low, NONE, NONE], imm),
                 }
-                _ => self.put(op, [a, NONE, NONE], imm),
+            }
+            (Op::FromF16, Op::Narrow) => self.wide_half(a),
+            (Op::ShrBy, Op::Logic) if imm == 16 => match self.lone_half(a, true) {
+                Some(half) => half,
+                None => self.put(op, [a, NONE, NONE], imm),
             },
             (Op::MaskNot, _) => self.opposite(a),
             _ => self.put(op, [a, NONE, NONE], imm),
+        }
+    }
+
+    /// A value whose low half is the low or, with `high`, the high half of `a`; what is above it is anything.
+    /// Takes apart what packs halves.
+    fn half(&mut self, a: Id, high: bool) -> Id {
+        let Node { op, args, imm } = self.get(a);
+        match op {
+            Op::ShlBy if imm == 16 && high => return self.half(args[0], false),
+            Op::ShrBy if imm == 16 && !high => return self.half(args[0], true),
+            Op::RotrBy if imm == 16 => return self.half(args[0], !high),
+            Op::ShlBy if imm >= 16 && !high => return self.constant(0),
+            Op::ShrBy if imm >= 16 && high => return self.constant(0),
+            Op::Widen if high => return self.constant(0),
+            Op::Logic => {
+                if let Some(half) = self.half_of_logic(args, imm, high) {
+                    return half;
+                }
+            }
+            _ => {}
+        }
+        if high { self.one(Op::ShrBy, a, 16) } else { a }
+    }
+
+    /// A half of a bitwise function with zeros above it, if that is at hand.
+    fn lone_half(&mut self, a: Id, high: bool) -> Option<Id> {
+        let Node { op, args, imm } = self.get(a);
+        if op != Op::Logic {
+            return None;
+        }
+        let half = self.half_of_logic(args, imm, high)?;
+        (self.get(half).op == Op::Widen).then_some(half)
+    }
+
+    /// [`Graph::half`] of a bitwise function, if constants leave one value of it.
+    fn half_of_logic(&mut self, args: [Id; 3], f: u32, high: bool) -> Option<Id> {
+        let known = args.map(|arg| self.known_half(arg, high, 3));
+        let mut unknown = (0..3).filter(|&i| args[i] != NONE && known[i].is_none());
+        let (at, None) = (unknown.next()?, unknown.next()) else {
+            return None;
+        };
+        if outcome(f, known.map(|k| k.unwrap_or(0))) == 0
+            && outcome(f, known.map(|k| k.unwrap_or(0xffff))) == 0xffff
+        {
+            return Some(self.half(args[at], high));
+        }
+        // Signs that are turned or cut off.
+        if args[2] == NONE && at == 0 {
+            let value = self.half(args[0], high);
+            let mask = self.constant(known[1]?);
+            return Some(self.logic(f, value, mask));
+        }
+        None
+    }
+
+    /// The low or the high half, if it is the same in all lanes.
+    fn known_half(&self, a: Id, high: bool, depth: u32) -> Option<u32> {
+        if a == NONE {
+            return None;
+        }
+        let Node { op, args, imm } = self.get(a);
+        match op {
+            Op::Const if high => Some(imm >> 16),
+            Op::Const => Some(imm & 0xffff),
+            Op::ShlBy if imm >= 16 && !high => Some(0),
+            Op::ShrBy if imm >= 16 && high => Some(0),
+            Op::Widen if high => Some(0),
+            Op::Logic if depth > 0 => {
+                let known = args.map(|arg| self.known_half(arg, high, depth - 1));
+                let [least, most] =
+                    [0, 0xffff].map(|k| outcome(imm, known.map(|h| h.unwrap_or(k))));
+                // One unknown value: if neither of its values matters, none between them does.
+                let single = (0..3)
+                    .filter(|&i| args[i] != NONE && known[i].is_none())
+                    .count()
+                    <= 1;
+                (single && least == most).then_some(least)
+            }
+            _ => None,
+        }
+    }
+
+    /// f32 of packed halves; signs that are turned or cut off there are so here.
+    fn wide_half(&mut self, a: Id) -> Id {
+        let inner = self.get(a).args[0];
+        let Node { op, args, imm } = self.get(inner);
+        let sign = args.get(1).and_then(|&mask| {
+            let mask = (mask != NONE).then(|| self.constant_of(mask))??;
+            match (op, imm, mask & 0xffff) {
+                (Op::Logic, XOR, 0x8000) => Some(0x8000_0000),
+                (Op::Logic, AND, 0x7fff) => Some(0x7fff_ffff),
+                _ => None,
+            }
+        });
+        match sign {
+            Some(mask) if args[2] == NONE => {
+                let plain = self.one(Op::Narrow, args[0], 0);
+                let wide = self.one(Op::FromF16, plain, 0);
+                let mask = self.constant(mask);
+                self.logic(imm, wide, mask)
+            }
+            _ => self.put(Op::FromF16, [a, NONE, NONE], 0),
         }
     }
 
@@ -393,6 +536,12 @@ impl Graph {
             }
         {
             return self.of_one(f, a);
+        }
+        if table == AND
+            && self.constant_of(b) == Some(0xffff)
+            && let Some(half) = self.lone_half(a, false)
+        {
+            return half;
         }
         // Two constants in a row of the same function.
         if let Some(y) = self.constant_of(b)
@@ -599,6 +748,18 @@ impl Graph {
         self.put(op, [a, b, NONE], 0)
     }
 
+    /// Whether a lane can be a signalling NaN: an f32, or an f16 with zeros above it.
+    pub fn may_signal(&self, a: Id) -> bool {
+        use Op::*;
+        let node = self.get(a);
+        match node.op {
+            Widen => self.get(node.args[0]).op != ToF16,
+            AddF | SubF | MulF | DivF | SqrtF | FmaF | MinF | MaxF | AddRounded | RoundF
+            | ScaleF | FromI | FromU | FromF16 => false,
+            _ => true,
+        }
+    }
+
     /// Whether `a ? b : c` replaces subnormal f32 values of `c` by zeros of their sign.
     fn is_flush(&self, a: Id, b: Id, c: Id) -> bool {
         let test = self.get(a);
@@ -639,6 +800,14 @@ impl Graph {
 fn on(table: u32, a: u32, b: u32) -> u32 {
     let f = |x: u32, y: u32| table >> (4 * x + 2 * y) & 1;
     (0..8).fold(0, |all, i| all | f(a >> i & 1, b >> i & 1) << i)
+}
+
+/// A three-valued function by its table, applied to half words.
+fn outcome(f: u32, [a, b, c]: [u32; 3]) -> u32 {
+    (0..16).fold(0, |all, i| {
+        let at = 4 * (a >> i & 1) + 2 * (b >> i & 1) + (c >> i & 1);
+        all | (f >> at & 1) << i
+    })
 }
 
 /// A three-valued function by its table, applied to tables of its operands.
@@ -717,5 +886,39 @@ mod tests {
         let once = flush(&mut g, x);
         assert_ne!(once, x);
         assert_eq!(flush(&mut g, once), once);
+    }
+
+    /// What packs two f16 and takes them apart again leaves nothing but the conversions, signs included.
+    #[test]
+    fn packed_halves_stay_apart() {
+        let mut g = Graph::default();
+        let rows = [0, 1].map(|n| g.leaf(Op::Row, n));
+        let packed = rows.map(|row| g.one(Op::ToF16, row, 0));
+        let wide = packed.map(|half| g.one(Op::Widen, half, 0));
+        let high = g.one(Op::ShlBy, wide[1], 16);
+        let both = g.logic(table::OR, wide[0], high);
+        let signs = g.constant(0x8000_8000);
+        let turned = g.logic(table::XOR, both, signs);
+        let swapped = g.one(Op::RotrBy, both, 16);
+        let sign = g.constant(0x8000_0000);
+        for (part, half) in packed.into_iter().enumerate() {
+            let taken = |g: &mut Graph, word: Id, high: bool| {
+                let word = if high {
+                    g.one(Op::ShrBy, word, 16)
+                } else {
+                    word
+                };
+                g.one(Op::Narrow, word, 0)
+            };
+            assert_eq!(taken(&mut g, both, part == 1), half);
+            assert_eq!(taken(&mut g, swapped, part == 0), half);
+            let f32 = g.one(Op::FromF16, half, 0);
+            let negative = g.logic(table::XOR, f32, sign);
+            let narrow = taken(&mut g, turned, part == 1);
+            assert_eq!(g.one(Op::FromF16, narrow, 0), negative);
+        }
+        let mask = g.constant(0xffff);
+        assert_eq!(g.logic(table::AND, both, mask), wide[0]);
+        assert_eq!(g.one(Op::ShrBy, both, 16), wide[1]);
     }
 }

@@ -1,6 +1,8 @@
 //! A back end that writes kernels down: its values are nodes of a [`Graph`], its operations append to it.
 //! What a kernel traced with it computes is what the other back ends compute, from the same source.
 
+mod double;
+mod elementary;
 pub mod graph;
 mod permute;
 
@@ -313,6 +315,78 @@ unsafe impl Lanes for Trace {
     fn round_f32<const TO: i32>(a: Id) -> Id {
         one(Op::RoundF, a, TO as u32)
     }
+    fn lane_numbers(_: usize) -> Id {
+        with(|g| g.leaf(Op::Lane, 0))
+    }
+    fn leading_zeros(a: Id) -> Id {
+        one(Op::LeadingZeros, a, 0)
+    }
+    fn count_ones(a: Id) -> Id {
+        elementary::count_ones(a)
+    }
+    fn reverse_bits(a: Id) -> Id {
+        elementary::reverse_bits(a)
+    }
+    fn rcp_f32(a: Id) -> Id {
+        elementary::rcp(a)
+    }
+    fn sqrt_f32(a: Id) -> Id {
+        elementary::sqrt(a)
+    }
+    fn rsq_f32(a: Id) -> Id {
+        elementary::rsq(a)
+    }
+    fn exp_f32(a: Id) -> Id {
+        elementary::exp(a)
+    }
+    fn log_f32(a: Id) -> Id {
+        elementary::log(a)
+    }
+    fn sin_f32(a: Id) -> Id {
+        elementary::sin(a)
+    }
+    fn cos_f32(a: Id) -> Id {
+        elementary::cos(a)
+    }
+    fn f64_from_i32(a: Id) -> [Id; 2] {
+        double::widened(Op::FromID, a)
+    }
+    fn f64_from_u32(a: Id) -> [Id; 2] {
+        double::widened(Op::FromUD, a)
+    }
+    fn f64_from_f32(a: Id) -> [Id; 2] {
+        double::widened(Op::FromFD, a)
+    }
+    fn f32_from_f64(a: [Id; 2]) -> Id {
+        double::narrowed(Op::ToFD, a)
+    }
+    fn i32_from_f64(a: [Id; 2]) -> Id {
+        let limit = Self::f64_splat(2_147_483_648.0);
+        let most = Self::splat(0x7fff_ffff);
+        let value = double::narrowed(Op::ToID, a);
+        let value = Self::select(Self::le_f64(limit, a), most, value);
+        Self::select(Self::unordered_f64(a, a), Self::splat(0), value)
+    }
+    fn u32_from_f64(a: [Id; 2]) -> Id {
+        let value = double::narrowed(Op::ToUD, a);
+        let positive = Self::lt_f64(Self::f64_splat(0.0), a);
+        Self::select(positive, value, Self::splat(0))
+    }
+    fn rcp_f64(a: [Id; 2]) -> [Id; 2] {
+        wide(Op::DivD, Self::f64_splat(1.0), a)
+    }
+    fn sqrt_f64(a: [Id; 2]) -> [Id; 2] {
+        double::each(Op::SqrtD, a, 0)
+    }
+    fn rsq_f64(a: [Id; 2]) -> [Id; 2] {
+        Self::rcp_f64(Self::sqrt_f64(a))
+    }
+    fn scale_f64(a: [Id; 2], e: Id) -> [Id; 2] {
+        wide(Op::ScaleD, a, Self::f64_from_i32(e))
+    }
+    fn round_f64<const TO: i32>(a: [Id; 2]) -> [Id; 2] {
+        double::each(Op::RoundD, a, TO as u32)
+    }
     fn f32_from_f16(a: Id) -> Id {
         one(Op::FromF16, one(Op::Narrow, a, 0), 0)
     }
@@ -324,9 +398,13 @@ unsafe impl Lanes for Trace {
     }
     fn add_odd_f32(a: Id, b: Id) -> Id {
         let [down, up, cut] = [1, 2, 3].map(|to| with(|g| g.two(Op::AddRounded, a, b, to)));
-        // Ordered and unequal.
-        let inexact = compare(Op::CompareF, 12, down, up);
-        Self::select(inexact, Self::or(cut, Self::splat(1)), cut)
+        // Neighbours differ in the last bit, equal ones do not, whatever the sign of zero.
+        let inexact = Self::and(Self::xor(down, up), Self::splat(1));
+        Self::or(cut, inexact)
+    }
+    const RANKS_NANS: bool = true;
+    fn may_signal(a: Id) -> bool {
+        with(|g| g.may_signal(a))
     }
     fn min_f32(a: Id, b: Id) -> Id {
         two(Op::MinF, a, b)
@@ -385,6 +463,14 @@ unsafe impl Lanes for Trace {
     }
     fn widen(_: Id, _: impl Fn(u32) -> u64) -> [Id; 2] {
         [give_up(); 2]
+    }
+}
+
+impl Trace {
+    /// The same f64 in all lanes.
+    fn f64_splat(x: f64) -> [Id; 2] {
+        let bits = x.to_bits();
+        Self::join(Self::splat(bits as u32), Self::splat((bits >> 32) as u32))
     }
 }
 

@@ -5,7 +5,7 @@ use super::{Trace, logic, one, two, with};
 use crate::vector::Lanes;
 
 /// Sixteen bytes, repeated over the vector.
-fn repeated(bytes: [u8; 16]) -> Id {
+pub fn repeated(bytes: [u8; 16]) -> Id {
     with(|g| {
         g.table(std::array::from_fn(|lane| {
             let at = 4 * (lane % 4);

@@ -5,6 +5,7 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+mod double;
 mod nan;
 mod scalar;
 
@@ -13,6 +14,8 @@ pub use avx2::Avx2;
 #[cfg(target_arch = "x86_64")]
 pub use avx512::Avx512;
 pub use scalar::Scalar;
+
+use crate::scalar::transcendental as elementary;
 
 /// Lanes in one vector of a back end. A wave of 64 is four of them, a wave of 32 two.
 pub const WIDTH: usize = 16;
@@ -217,6 +220,127 @@ pub unsafe trait Lanes: Copy + 'static {
             _ => Self::map1(a, r::v_trunc_f32),
         }
     }
+    /// The numbers of the lanes of group `chunk`.
+    #[inline(always)]
+    fn lane_numbers(chunk: usize) -> Self::V {
+        Self::from_array(std::array::from_fn(|lane| (chunk * WIDTH + lane) as u32))
+    }
+    /// Zero bits above the highest that is set; 32 for zero.
+    #[inline(always)]
+    fn leading_zeros(a: Self::V) -> Self::V {
+        Self::map1(a, u32::leading_zeros)
+    }
+    /// Bits that are set.
+    #[inline(always)]
+    fn count_ones(a: Self::V) -> Self::V {
+        Self::map1(a, u32::count_ones)
+    }
+    /// Bits in the opposite order.
+    #[inline(always)]
+    fn reverse_bits(a: Self::V) -> Self::V {
+        Self::map1(a, u32::reverse_bits)
+    }
+    /// [`elementary::v_rcp_f32`].
+    #[inline(always)]
+    fn rcp_f32(a: Self::V) -> Self::V {
+        Self::map1(a, elementary::v_rcp_f32)
+    }
+    /// [`elementary::v_sqrt_f32`].
+    #[inline(always)]
+    fn sqrt_f32(a: Self::V) -> Self::V {
+        Self::map1(a, elementary::v_sqrt_f32)
+    }
+    /// [`elementary::v_rsq_f32`].
+    #[inline(always)]
+    fn rsq_f32(a: Self::V) -> Self::V {
+        Self::map1(a, elementary::v_rsq_f32)
+    }
+    /// [`elementary::v_exp_f32`].
+    #[inline(always)]
+    fn exp_f32(a: Self::V) -> Self::V {
+        Self::map1(a, elementary::v_exp_f32)
+    }
+    /// [`elementary::v_log_f32`].
+    #[inline(always)]
+    fn log_f32(a: Self::V) -> Self::V {
+        Self::map1(a, elementary::v_log_f32)
+    }
+    /// [`elementary::v_sin_f32`].
+    #[inline(always)]
+    fn sin_f32(a: Self::V) -> Self::V {
+        Self::map1(a, elementary::v_sin_f32)
+    }
+    /// [`elementary::v_cos_f32`].
+    #[inline(always)]
+    fn cos_f32(a: Self::V) -> Self::V {
+        Self::map1(a, elementary::v_cos_f32)
+    }
+    /// f64 of a signed integer.
+    #[inline(always)]
+    fn f64_from_i32(a: Self::V) -> Self::W {
+        Self::widen(a, crate::scalar::convert::v_cvt_f64_i32)
+    }
+    /// f64 of an unsigned integer.
+    #[inline(always)]
+    fn f64_from_u32(a: Self::V) -> Self::W {
+        Self::widen(a, crate::scalar::convert::v_cvt_f64_u32)
+    }
+    /// f64 of an f32; NaNs become quiet and keep sign and payload.
+    #[inline(always)]
+    fn f64_from_f32(a: Self::V) -> Self::W {
+        Self::widen(a, double::widened)
+    }
+    /// f32 of an f64, to nearest even; NaNs become quiet and keep sign and top of the payload.
+    #[inline(always)]
+    fn f32_from_f64(a: Self::W) -> Self::V {
+        Self::narrow(a, double::narrowed)
+    }
+    /// Signed integer of an f64: truncated, saturated, 0 for NaN.
+    #[inline(always)]
+    fn i32_from_f64(a: Self::W) -> Self::V {
+        Self::narrow(a, |a| {
+            double::truncated(a, -2_147_483_648.0, 2_147_483_647.0)
+        })
+    }
+    /// Unsigned integer of an f64: truncated, saturated, 0 for NaN.
+    #[inline(always)]
+    fn u32_from_f64(a: Self::W) -> Self::V {
+        Self::narrow(a, |a| double::truncated(a, 0.0, 4_294_967_295.0))
+    }
+    /// [`elementary::v_rcp_f64`].
+    #[inline(always)]
+    fn rcp_f64(a: Self::W) -> Self::W {
+        Self::w_map1(a, elementary::v_rcp_f64)
+    }
+    /// [`elementary::v_sqrt_f64`].
+    #[inline(always)]
+    fn sqrt_f64(a: Self::W) -> Self::W {
+        Self::w_map1(a, elementary::v_sqrt_f64)
+    }
+    /// [`elementary::v_rsq_f64`].
+    #[inline(always)]
+    fn rsq_f64(a: Self::W) -> Self::W {
+        Self::w_map1(a, elementary::v_rsq_f64)
+    }
+    /// f64 times two to the power of a signed integer, rounded once; a signalling NaN becomes quiet.
+    #[inline(always)]
+    fn scale_f64(a: Self::W, e: Self::V) -> Self::W {
+        let mode = crate::fp::Mode::from_bits(0x3f0);
+        Self::w_map2(a, Self::widen(e, u64::from), |a, e| {
+            crate::scalar::rounding::v_ldexp_f64(a, e as i32, mode)
+        })
+    }
+    /// f64 rounded to an integer ([`round`]); signs of zeros stay, a signalling NaN becomes quiet.
+    #[inline(always)]
+    fn round_f64<const TO: i32>(a: Self::W) -> Self::W {
+        use crate::scalar::rounding as r;
+        match TO {
+            round::NEAREST => Self::w_map1(a, r::v_rndne_f64),
+            round::DOWN => Self::w_map1(a, r::v_floor_f64),
+            round::UP => Self::w_map1(a, r::v_ceil_f64),
+            _ => Self::w_map1(a, r::v_trunc_f64),
+        }
+    }
     /// f32 of the f16 in the low half of each lane (exact; a signalling NaN becomes quiet).
     fn f32_from_f16(a: Self::V) -> Self::V;
     /// f16 (high half zero) of an f32, to nearest even, gradual underflow.
@@ -227,7 +351,16 @@ pub unsafe trait Lanes: Copy + 'static {
     /// f32 sum rounded to odd: a later rounding to fewer bits is that of the exact sum. For sums that do
     /// not overflow.
     fn add_odd_f32(a: Self::V, b: Self::V) -> Self::V;
-    /// Smaller f32, -0 being less than +0. With a NaN operand: the bitwise or, which the caller replaces.
+    /// Whether [`Lanes::min_f32`] and [`Lanes::max_f32`] rank NaNs: the first signalling one wins and becomes quiet,
+    /// then a number, then the first of two quiet ones.
+    const RANKS_NANS: bool = false;
+    /// Whether a lane can hold a signalling NaN, f32 or f16 in the low half, as far as is known.
+    #[inline(always)]
+    fn may_signal(_: Self::V) -> bool {
+        true
+    }
+    /// Smaller f32, -0 being less than +0. With a NaN operand, unless they are ranked, something that the caller
+    /// replaces.
     fn min_f32(a: Self::V, b: Self::V) -> Self::V;
     /// Larger f32, -0 being less than +0. With a NaN operand: the bitwise and, which the caller replaces.
     fn max_f32(a: Self::V, b: Self::V) -> Self::V;

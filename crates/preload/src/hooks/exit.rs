@@ -1,8 +1,8 @@
-//! _exit: the report is written even by programs that leave without their exit handlers.
+//! _exit and abort: the report is written even by programs that leave without their exit handlers.
 
 use libc::c_int;
 
-use crate::process;
+use crate::{process, real, report};
 
 #[cfg_attr(not(test), unsafe(no_mangle))]
 unsafe extern "C" fn _exit(status: c_int) -> ! {
@@ -16,9 +16,18 @@ unsafe extern "C" fn _Exit(status: c_int) -> ! {
 }
 
 fn leave(status: c_int) -> ! {
-    process::write_report();
+    report::finish();
+    process::finish_plugins();
     loop {
         // SAFETY: the system call ends the process, with all threads.
         unsafe { libc::syscall(libc::SYS_exit_group, status) };
     }
+}
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C" fn abort() -> ! {
+    report::flush();
+    // SAFETY: the program calls as it would call the C library. A handler of SIGABRT may leave by a jump.
+    unsafe { real::abort() };
+    leave(128 + libc::SIGABRT)
 }

@@ -9,8 +9,11 @@ use crate::process::{self, finish};
 use crate::real;
 
 /// Pages of the program are about to vanish: the GPU must not reach them by old addresses.
+#[inline]
 fn gone(address: *mut c_void, length: size_t) {
-    process::tell(|driver| driver.host_range_unmapped(address.addr() as u64, length as u64));
+    if process::may_lend(address.addr(), length) {
+        process::tell(|driver| driver.host_range_unmapped(address.addr() as u64, length as u64));
+    }
 }
 
 macro_rules! mmap_hooks {
@@ -77,7 +80,9 @@ unsafe extern "C" fn mremap(
 #[cfg_attr(not(test), unsafe(no_mangle))]
 unsafe extern "C" fn mprotect(address: *mut c_void, length: size_t, protection: c_int) -> c_int {
     // GPUs have registered pages with the protection they had: they look again when they next touch them.
-    process::tell(|driver| driver.host_range_gone(address.addr() as u64, length as u64));
+    if process::may_lend(address.addr(), length) {
+        process::tell(|driver| driver.host_range_gone(address.addr() as u64, length as u64));
+    }
     // SAFETY: the program calls as it would call the C library.
     unsafe { real::mprotect(address, length, protection) }
 }

@@ -1,5 +1,6 @@
 /* Descriptors, threads, and processes that come and go. */
 #include "check.h"
+#include <sys/time.h>
 
 extern char **environ;
 
@@ -175,7 +176,105 @@ static void no_gpu_is_touched(void) {
     CHECK(memory_files() > 0);
 }
 
+#define KFD_CREATE_EVENT 0xc0204b08u
+#define KFD_SET_EVENT 0x40084b0au
+#define KFD_WAIT_EVENTS 0xc0184b0cu
+
+static int kfd;
+static uint32_t event[2];
+
+static void make_event(void) {
+    struct { uint64_t page; uint32_t trigger, type, auto_reset, node, id, slot; } args = {.auto_reset = 1};
+    kfd = open("/dev/kfd", O_RDWR);
+    CHECK(kfd >= 0 && ioctl(kfd, KFD_CREATE_EVENT, &args) == 0);
+    event[0] = args.id;
+}
+
+static struct { uint64_t events; uint32_t count, all, timeout, result; } waiting;
+
+static int wait_for_event(uint32_t timeout) {
+    static struct { uint32_t payload[8]; uint64_t next; uint32_t id, pad; } data;
+    data.id = event[0];
+    waiting.events = (uintptr_t)&data;
+    waiting.count = 1;
+    waiting.timeout = timeout;
+    return ioctl(kfd, KFD_WAIT_EVENTS, &waiting);
+}
+
+static volatile int alarms;
+
+static void count_alarm(int signal) {
+    (void)signal;
+    alarms++;
+}
+
+/* A handler's calls are the program's own, although it interrupts a call of the driver's. */
+static void set_the_event(int signal) {
+    (void)signal;
+    alarms++;
+    if (alarms == 3 && ioctl(kfd, KFD_SET_EVENT, event) != 0)
+        alarms = 1000;
+}
+
+static void on_alarm(void (*handler)(int), int flags) {
+    struct sigaction action = {.sa_handler = handler, .sa_flags = flags};
+    CHECK(sigaction(SIGALRM, &action, NULL) == 0);
+}
+
+static void repeat_alarm(long microseconds) {
+    struct itimerval timer = {{0, microseconds}, {0, microseconds}};
+    CHECK(setitimer(ITIMER_REAL, &timer, NULL) == 0);
+}
+
+static void handlers_interrupt_waits_as_they_say(void) {
+    make_event();
+    on_alarm(count_alarm, 0);
+    repeat_alarm(2000);
+    for (int forever = 0; forever < 2; forever++) {
+        int before = alarms;
+        uint32_t timeout = forever ? UINT32_MAX : 1000000;
+        CHECK(wait_for_event(timeout) == -1 && errno == EINTR && alarms > before);
+        CHECK(forever ? waiting.timeout == timeout : waiting.timeout <= timeout && waiting.timeout > 900000);
+    }
+    for (int forever = 0; forever < 2; forever++) {
+        repeat_alarm(0);
+        alarms = 0;
+        on_alarm(set_the_event, SA_RESTART);
+        repeat_alarm(2000);
+        CHECK(wait_for_event(forever ? UINT32_MAX : 1000000) == 0 && waiting.result == 0);
+        CHECK(alarms >= 3 && alarms < 1000);
+    }
+    repeat_alarm(0);
+    CHECK(wait_for_event(1) == 0 && waiting.result == 1);
+}
+
+/* Waits until the report tells of the event, then dies. */
+static void is_killed(void) {
+    make_event();
+    const char *path = getenv("ROCJITSU_REPORT");
+    CHECK(path);
+    for (;;) {
+        static char text[1 << 20];
+        FILE *file = fopen(path, "r");
+        size_t bytes = file ? fread(text, 1, sizeof text - 1, file) : 0;
+        text[bytes] = 0;
+        if (file)
+            fclose(file);
+        if (strstr(text, "CREATE_EVENT"))
+            kill(getpid(), SIGKILL);
+        usleep(1000);
+    }
+}
+
+static void aborts(void) {
+    make_event();
+    abort();
+}
+
 static const struct check CHECKS[] = {
+    {"handlers_interrupt_waits_as_they_say", handlers_interrupt_waits_as_they_say},
+    {"is_killed", is_killed},
+    {"aborts", aborts},
     {"duplicates_are_the_same_device", duplicates_are_the_same_device},
     {"a_forked_child_opens_anew", a_forked_child_opens_anew},
     {"a_vforked_child_leaves_the_parent_alone", a_vforked_child_leaves_the_parent_alone},

@@ -17,12 +17,21 @@ const FORWARDED: [i32; 8] = [
     libc::SIGWINCH,
 ];
 
-/// Runs the program to its end. Returns its exit status, or 128 and the number of the signal that ended it.
+/// How a program ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct End {
+    /// Its exit status, or 128 and the number of the signal that ended it.
+    pub status: u8,
+    /// That signal.
+    pub signal: Option<i32>,
+}
+
+/// Runs the program to its end.
 ///
 /// # Errors
 ///
 /// The program cannot be started.
-pub fn run(command: &mut Command) -> io::Result<u8> {
+pub fn run(command: &mut Command) -> io::Result<End> {
     let mut set = MaybeUninit::uninit();
     // SAFETY: sigemptyset makes the set before anything reads it; the signals are valid numbers.
     let set = unsafe {
@@ -32,13 +41,19 @@ pub fn run(command: &mut Command) -> io::Result<u8> {
         }
         set.assume_init()
     };
-    // The signals wait until they are asked for below. The child starts with none blocked.
-    // SAFETY: the set is valid, the old one is not wanted.
-    unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) };
+    // The signals wait until they are asked for below. The child inherits what is blocked, so it gets the mask back
+    // that this process was started with.
+    let mut before = MaybeUninit::uninit();
+    // SAFETY: the set is valid; the call fills in the old one.
+    let before = unsafe {
+        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, before.as_mut_ptr());
+        before.assume_init()
+    };
     // If this process is killed, the program must not stay behind.
-    // SAFETY: the closure makes one system call, which is allowed between fork and exec.
+    // SAFETY: the closure makes system calls only, which are allowed between fork and exec; the set is valid.
     unsafe {
-        command.pre_exec(|| {
+        command.pre_exec(move || {
+            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut());
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM);
             Ok(())
         });
@@ -47,7 +62,10 @@ pub fn run(command: &mut Command) -> io::Result<u8> {
     let pid = libc::pid_t::try_from(child.id()).map_err(io::Error::other)?;
     loop {
         if let Some(status) = child.try_wait()? {
-            return Ok(code(status));
+            return Ok(End {
+                status: code(status),
+                signal: status.signal(),
+            });
         }
         let mut info = MaybeUninit::<libc::siginfo_t>::uninit();
         // SAFETY: the set is valid, and the call fills in the information.

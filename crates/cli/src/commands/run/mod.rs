@@ -5,6 +5,11 @@ mod child;
 mod html;
 pub mod library;
 mod program;
+#[allow(
+    unsafe_code,
+    reason = "mounts and the change of the root are system calls"
+)]
+mod root;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -12,7 +17,9 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use rocjitsu_gpu::dispatch::jit;
+use rocjitsu_lanes::Backend;
 
+use super::plugins::PluginArgs;
 use super::{Status, gpu};
 use crate::cli::UsageError;
 use crate::output::{Output, warn};
@@ -56,7 +63,7 @@ struct Options {
     #[arg(long, value_name = "GPU", conflicts_with = "config", value_parser = gpu::known)]
     gpu: Option<String>,
     /// How many of it
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=64))]
     num_gpus: Option<u32>,
     /// Configuration file (see `rocjitsu config --help`)
     #[arg(long, value_name = "FILE")]
@@ -67,9 +74,15 @@ struct Options {
     /// Write what the program did with the GPUs: as JSON, or as a page if the name ends with .html
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
+    /// Run the program with this directory as its root, in a mount namespace of its own with /proc, /sys and /dev of
+    /// the host and an empty /run (needs the rights of root)
+    #[arg(long, value_name = "DIR")]
+    root: Option<PathBuf>,
     /// Worker threads; by default one for each core of the host
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     threads: Option<u32>,
+    #[command(flatten)]
+    plugins: PluginArgs,
     /// Say more; up to three times
     #[arg(short, long, action = clap::ArgAction::Count)]
     verbose: u8,
@@ -94,23 +107,44 @@ pub fn run(args: &Args, _: &mut Output) -> Result<Status> {
     };
     // The library in the program would have no way to refuse.
     jit::Options::from_environment().map_err(UsageError)?;
-    let file = match program::find(name) {
-        Ok(file) => file,
+    check_lanes(std::env::var_os("ROCJITSU_LANES"))?;
+    let library = library::find()?;
+    let report = options.report.as_deref().map(Report::new).transpose()?;
+    let root = options.root.as_deref().map(root::Root::enter);
+    let root = root.transpose()?;
+    let resolve = |path: &Path| match &root {
+        None => program::plain(path),
+        Some(root) => root.resolve(path),
+    };
+    let search = match &root {
+        None => program::search(),
+        Some(_) => root::PATH.into(),
+    };
+    let found = match program::find(name, &search, &resolve) {
+        Ok(found) => found,
         Err(missing) => {
             warn(&missing);
             return Ok(Status::Exit(missing.status()));
         }
     };
-    program::check(&file)?;
-    let library = library::find()?;
-    let mut command = Command::new(&file);
+    program::check(&found, &resolve)?;
+    let mut command = Command::new(&found.path);
     std::os::unix::process::CommandExt::arg0(&mut command, name);
     command.args(arguments);
-    command.env(
-        "LD_PRELOAD",
-        library::preload(&library, std::env::var_os("LD_PRELOAD")),
-    );
-    let report = set_environment(options, &mut command)?;
+    let mut before = std::env::var_os("LD_PRELOAD");
+    if let Some(root) = &root {
+        command.env_clear().envs(root::environment());
+        root.confine(&mut command)?;
+        before = None;
+    }
+    let bring = |path: &Path| match &root {
+        None => absolute(path),
+        Some(root) => root.bring(path),
+    };
+    let library = bring(&library)?;
+    command.env("LD_PRELOAD", library::preload(&library, before));
+    set_environment(options, report.as_ref(), &bring, &mut command)?;
+    let file = &found.path;
     if options.verbose > 0 {
         warn(&format_args!(
             "running {} with {}",
@@ -118,12 +152,30 @@ pub fn run(args: &Args, _: &mut Output) -> Result<Status> {
             library.display()
         ));
     }
-    let status =
-        child::run(&mut command).with_context(|| format!("cannot run {}", file.display()))?;
+    let end = child::run(&mut command).with_context(|| format!("cannot run {}", file.display()))?;
     if let Some(report) = report {
-        report.finish()?;
+        report.finish(end)?;
     }
-    Ok(Status::Exit(status))
+    Ok(Status::Exit(end.status))
+}
+
+/// Refuses a lane back end that is none, or that this host does not have.
+fn check_lanes(chosen: Option<OsString>) -> Result<()> {
+    let Some(chosen) = chosen.filter(|chosen| !chosen.is_empty()) else {
+        return Ok(());
+    };
+    let backend = chosen.to_str().and_then(Backend::from_name);
+    if backend.is_some_and(Backend::is_supported) {
+        return Ok(());
+    }
+    bail!(UsageError(format!(
+        "ROCJITSU_LANES={}: {}",
+        chosen.display(),
+        match backend {
+            None => "it is none of scalar, avx2, avx512",
+            Some(_) => "this host has no such instructions",
+        }
+    )))
 }
 
 /// A path that stays the same when the program changes its directory.
@@ -131,11 +183,17 @@ fn absolute(path: &Path) -> Result<PathBuf> {
     std::path::absolute(path).with_context(|| format!("cannot find {}", path.display()))
 }
 
-/// The variables by which the library in the program learns what to simulate.
-fn set_environment(options: &Options, command: &mut Command) -> Result<Option<Report>> {
+/// The variables by which the library in the program learns what to simulate; `bring` gives the path of a file as the
+/// program sees it.
+fn set_environment(
+    options: &Options,
+    report: Option<&Report>,
+    bring: &dyn Fn(&Path) -> Result<PathBuf>,
+    command: &mut Command,
+) -> Result<()> {
     if let Some(path) = &options.config {
         gpu::show_warnings(path, &gpu::read_config(path)?);
-        command.env("ROCJITSU_CONFIG", absolute(path)?);
+        command.env("ROCJITSU_CONFIG", bring(path)?);
     } else if let Some(name) = &options.gpu {
         command.env("ROCJITSU_CONFIG", name);
     }
@@ -145,15 +203,21 @@ fn set_environment(options: &Options, command: &mut Command) -> Result<Option<Re
     if let Some(threads) = options.threads {
         command.env("ROCJITSU_THREADS", threads.to_string());
     }
+    if !options.plugins.plugins.is_empty() {
+        command.env("ROCJITSU_PLUGINS", options.plugins.variable());
+    }
     if options.verbose > 0 {
         command.env("ROCJITSU_VERBOSE", options.verbose.min(3).to_string());
     }
-    let report = options.report.as_deref().map(Report::new).transpose()?;
-    if let Some(report) = &report {
-        command.env("ROCJITSU_REPORT", &report.json);
+    if let Some(Report { json, .. }) = report {
+        // The file is made in its folder, which has to be there for the program.
+        let (Some(folder), Some(name)) = (json.parent(), json.file_name()) else {
+            bail!("cannot write the report {}", json.display());
+        };
+        command.env("ROCJITSU_REPORT", bring(folder)?.join(name));
     }
     command.envs(options.env.iter().map(|(name, value)| (name, value)));
-    Ok(report)
+    Ok(())
 }
 
 /// The report that the program leaves behind.
@@ -175,6 +239,16 @@ impl Report {
         } else {
             path.clone()
         };
+        // The program could only say at its end that it cannot be written.
+        let refused = || format!("cannot write the report {}", path.display());
+        for file in [&path, &json] {
+            let mut options = std::fs::OpenOptions::new();
+            let opened = options.append(true).create(true).open(file);
+            opened.with_context(refused)?;
+        }
+        if !json.is_file() {
+            return Ok(Report { path, json });
+        }
         // A report of an earlier run must not be taken for this one's.
         match std::fs::remove_file(&json) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -184,15 +258,30 @@ impl Report {
         }
     }
 
-    fn finish(self) -> Result<()> {
+    /// Adds what the program itself could not say: which signal ended it. Makes the page.
+    fn finish(self, end: child::End) -> Result<()> {
         let Report { path, json } = self;
         if !json.exists() {
-            warn(&"no report: the program did not use a GPU, or was killed");
-        } else if path != json {
-            let text = std::fs::read_to_string(&json)
-                .with_context(|| format!("cannot read {}", json.display()))?;
-            let value = serde_json::from_str(&text)
-                .with_context(|| format!("{} is damaged", json.display()))?;
+            // It was made to see whether it can be.
+            if path != json {
+                let _ = std::fs::remove_file(&path);
+            }
+            warn(&"no report: the program did not use a GPU");
+            return Ok(());
+        }
+        if end.signal.is_none() && path == json || !json.is_file() {
+            return Ok(());
+        }
+        let text = std::fs::read_to_string(&json)
+            .with_context(|| format!("cannot read {}", json.display()))?;
+        let mut value: serde_json::Value = serde_json::from_str(&text)
+            .with_context(|| format!("{} is damaged", json.display()))?;
+        if let (Some(signal), Some(object)) = (end.signal, value.as_object_mut()) {
+            object.insert("signal".to_owned(), signal.into());
+            std::fs::write(&json, format!("{value:#}\n"))
+                .with_context(|| format!("cannot write the report {}", json.display()))?;
+        }
+        if path != json {
             std::fs::write(&path, html::page(&value))
                 .with_context(|| format!("cannot write the report {}", path.display()))?;
         }

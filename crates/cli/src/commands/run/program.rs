@@ -31,17 +31,34 @@ impl Missing {
     }
 }
 
-/// Finds a program: a name with a slash is a path, any other is searched for in `PATH`.
+/// Where the host has a path as the program sees it; `None` if it has nothing there.
+pub type View<'a> = &'a dyn Fn(&Path) -> Option<PathBuf>;
+
+/// The view of a program that sees what the host sees.
+pub fn plain(path: &Path) -> Option<PathBuf> {
+    Some(path.to_owned())
+}
+
+/// A program that was found.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Program {
+    /// Its path, as the program itself sees it.
+    pub path: PathBuf,
+    /// Where the host has it.
+    pub host: PathBuf,
+}
+
+/// The folders that a shell would search.
+pub fn search() -> OsString {
+    std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into())
+}
+
+/// Finds a program: a name with a slash is a path, any other is searched for in the folders of `search`.
 ///
 /// # Errors
 ///
 /// [`Missing`].
-pub fn find(name: &OsStr) -> Result<PathBuf, Missing> {
-    let search = std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
-    find_in(name, &search)
-}
-
-fn find_in(name: &OsStr, search: &OsStr) -> Result<PathBuf, Missing> {
+pub fn find(name: &OsStr, search: &OsStr, view: View<'_>) -> Result<Program, Missing> {
     let paths: Vec<PathBuf> = if name.as_bytes().contains(&b'/') {
         vec![PathBuf::from(name)]
     } else if name.is_empty() {
@@ -53,7 +70,8 @@ fn find_in(name: &OsStr, search: &OsStr) -> Result<PathBuf, Missing> {
     };
     let mut reason = Missing::NotFound(name.to_owned());
     for path in paths {
-        match path.metadata() {
+        let Some(host) = view(&path) else { continue };
+        match host.metadata() {
             Err(_) => {}
             Ok(data) if data.is_dir() => {
                 if name.as_bytes().contains(&b'/') {
@@ -63,7 +81,7 @@ fn find_in(name: &OsStr, search: &OsStr) -> Result<PathBuf, Missing> {
             Ok(data) if data.mode() & 0o111 == 0 => {
                 reason = Missing::NotExecutable(name.to_owned(), "permission denied");
             }
-            Ok(_) => return Ok(path),
+            Ok(_) => return Ok(Program { path, host }),
         }
     }
     Err(reason)
@@ -89,8 +107,8 @@ enum Form {
 /// # Errors
 ///
 /// The program is statically linked, for another machine, or runs with the rights of its file's owner.
-pub fn check(path: &Path) -> Result<()> {
-    let mut path = path.to_owned();
+pub fn check(program: &Program, view: View<'_>) -> Result<()> {
+    let mut path = program.host.clone();
     // A script's interpreter may be a script; the kernel follows five.
     for _ in 0..5 {
         let shown = path.display();
@@ -109,7 +127,13 @@ pub fn check(path: &Path) -> Result<()> {
                 "{shown} runs with the rights of its owner or group (set-user-ID), so the system loads no library \
                  into it; run it as that user, or a copy without the bit"
             ),
-            Form::Script(interpreter) => path = interpreter,
+            Form::Script(interpreter) => match view(&interpreter) {
+                Some(host) => path = host,
+                None => bail!(
+                    "{shown} needs {}, which is not there",
+                    interpreter.display()
+                ),
+            },
             Form::Dynamic | Form::Unknown => return Ok(()),
         }
     }
@@ -176,7 +200,10 @@ mod tests {
 
     #[test]
     fn programs_are_found_as_a_shell_finds_them() {
-        let find = |name: &str| find_in(OsStr::new(name), OsStr::new("/nowhere:/bin:/etc"));
+        let find = |name: &str| {
+            let search = OsStr::new("/nowhere:/bin:/etc");
+            super::find(OsStr::new(name), search, &plain).map(|program| program.host)
+        };
         assert_eq!(find("sh"), Ok(PathBuf::from("/bin/sh")));
         assert_eq!(find("/bin/sh"), Ok(PathBuf::from("/bin/sh")));
         assert_eq!(find("no-such-program").unwrap_err().status(), 127);

@@ -7,24 +7,24 @@ use super::integer32::not;
 use super::ops;
 
 ops! {
-    v_bfrev_b32(a: B32) -> B32 { L::map1(a, u32::reverse_bits) }
-    v_ffbh_u32 | v_clz_i32_u32(a: B32) -> B32 { L::map1(a, first_high) }
+    v_bfrev_b32(a: B32) -> B32 { L::reverse_bits(a) }
+    v_ffbh_u32 | v_clz_i32_u32(a: B32) -> B32 { first_high::<L>(a) }
     v_ffbl_b32 | v_ctz_i32_b32(a: B32) -> B32 {
-        L::map1(a, |a| if a == 0 { u32::MAX } else { a.trailing_zeros() })
+        // The bits below the lowest that is set.
+        let below = L::and(not::<L>(a), L::sub(a, L::splat(1)));
+        L::select(L::eq(a, L::splat(0)), L::splat(u32::MAX), L::count_ones(below))
     }
-    v_ffbh_i32 | v_cls_i32(a: B32) -> B32 { L::map1(L::xor(a, L::sar(a, L::splat(31))), first_high) }
-    v_bcnt_u32_b32(a: B32, b: B32) -> B32 { L::add(L::map1(a, u32::count_ones), b) }
+    v_ffbh_i32 | v_cls_i32(a: B32) -> B32 { first_high::<L>(L::xor(a, L::sar(a, L::splat(31)))) }
+    v_bcnt_u32_b32(a: B32, b: B32) -> B32 { L::add(L::count_ones(a), b) }
     v_mbcnt_lo_u32_b32(a: B32, b: B32, lane: Lane) -> B32 {
-        L::map3(a, b, lane, |a, b, lane| {
-            let below = if lane < 32 { (1 << lane) - 1 } else { u32::MAX };
-            b.wrapping_add((a & below).count_ones())
-        })
+        let all = L::lt_u(L::splat(31), lane);
+        let below = L::select(all, L::splat(u32::MAX), below::<L>(lane));
+        L::add(b, L::count_ones(L::and(a, below)))
     }
     v_mbcnt_hi_u32_b32(a: B32, b: B32, lane: Lane) -> B32 {
-        L::map3(a, b, lane, |a, b, lane| {
-            let below = if lane < 32 { 0 } else { (1 << (lane & 31)) - 1 };
-            b.wrapping_add((a & below).count_ones())
-        })
+        let none = L::lt_u(lane, L::splat(32));
+        let below = L::select(none, L::splat(0), below::<L>(lane));
+        L::add(b, L::count_ones(L::and(a, below)))
     }
     v_bfe_u32(a: B32, at: B32, size: B32) -> B32 {
         let mask = L::sub(L::shl(L::splat(1), size), L::splat(1));
@@ -68,8 +68,19 @@ ops! {
 }
 
 /// Zero bits above the highest set one; all ones if there is none.
-fn first_high(a: u32) -> u32 {
-    if a == 0 { u32::MAX } else { a.leading_zeros() }
+#[inline(always)]
+fn first_high<L: Lanes>(a: L::V) -> L::V {
+    L::select(
+        L::eq(a, L::splat(0)),
+        L::splat(u32::MAX),
+        L::leading_zeros(a),
+    )
+}
+
+/// Bits of the lanes below each lane, in its half of the mask.
+#[inline(always)]
+fn below<L: Lanes>(lane: L::V) -> L::V {
+    L::sub(L::shl(L::splat(1), lane), L::splat(1))
 }
 
 /// The low word of `a:b` shifted right by the low five bits of `n`.

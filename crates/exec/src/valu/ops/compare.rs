@@ -113,10 +113,17 @@ ops! {
     v_cmp_t_f64 | v_cmpx_t_f64 | v_cmp_tru_f64 | v_cmpx_tru_f64(a: F64, b: F64) -> Mask { L::mask(0xffff) }
 
     // The class of a value does not depend on the denormal mode, so these take plain bits.
-    v_cmp_class_f32 | v_cmpx_class_f32(a: B32, b: B32) -> Mask { L::test2(a, b, |a, b| b & class_f32(a) != 0) }
-    v_cmp_class_f16 | v_cmpx_class_f16(a: B16, b: B16) -> Mask { L::test2(a, b, |a, b| b & class_f16(a) != 0) }
+    v_cmp_class_f32 | v_cmpx_class_f32(a: B32, b: B32) -> Mask {
+        class::<L>(L::and(a, L::splat(0x7fff_ffff)), sign::<L>(a, 31), b, 23)
+    }
+    v_cmp_class_f16 | v_cmpx_class_f16(a: B16, b: B16) -> Mask {
+        class::<L>(L::and(a, L::splat(0x7fff)), sign::<L>(a, 15), b, 10)
+    }
     v_cmp_class_f64 | v_cmpx_class_f64(a: B64, b: B32) -> Mask {
-        L::test2(L::narrow(a, class_f64), b, |a, b| b & a != 0)
+        // Of the low word matters only whether it is zero.
+        let (low, high) = L::split(a);
+        let rest = L::select(L::eq(low, L::splat(0)), L::splat(0), L::splat(1));
+        class::<L>(L::or(L::and(high, L::splat(0x7fff_ffff)), rest), sign::<L>(high, 31), b, 20)
     }
 }
 
@@ -148,53 +155,33 @@ fn differ_f64<L: Lanes>(a: L::W, b: L::W) -> L::M {
     L::m_or(L::lt_f64(a, b), L::lt_f64(b, a))
 }
 
-/// The class of a float as one bit (manuals, V_CMP_CLASS_F32): 0 signalling NaN, 1 quiet NaN, 2 -infinity,
-/// 3 -normal, 4 -denormal, 5 -0, 6 +0, 7 +denormal, 8 +normal, 9 +infinity.
+/// Lanes whose bit `at` is set.
 #[inline(always)]
-fn class(negative: bool, exponent: u32, most: u32, fraction: bool, quiet: bool) -> u32 {
-    let kind = if exponent == most {
-        3
-    } else if exponent != 0 {
-        2
-    } else {
-        u32::from(fraction)
+fn sign<L: Lanes>(a: L::V, at: u32) -> L::M {
+    L::lt_i(L::shl(a, L::splat(31 - at)), L::splat(0))
+}
+
+/// Whether the bit of `wanted` is set whose number is the class of a float (manuals, V_CMP_CLASS_F32): 0 signalling
+/// NaN, 1 quiet NaN, 2 -infinity, 3 -normal, 4 -denormal, 5 -0, 6 +0, 7 +denormal, 8 +normal, 9 +infinity. The float
+/// comes without its sign, its exponent from bit `at` on.
+#[inline(always)]
+fn class<L: Lanes>(magnitude: L::V, negative: L::M, wanted: L::V, at: u32) -> L::M {
+    // Every format has its exponent below the sign.
+    let infinity = match at {
+        10 => 0x7c00,
+        20 => 0x7ff0_0000,
+        _ => 0x7f80_0000,
     };
-    if kind == 3 && fraction {
-        1 << u32::from(quiet)
-    } else if negative {
-        1 << (5 - kind)
-    } else {
-        1 << (6 + kind)
-    }
-}
-
-fn class_f32(a: u32) -> u32 {
-    class(
-        a >> 31 != 0,
-        a >> 23 & 0xff,
-        0xff,
-        a & 0x7f_ffff != 0,
-        a >> 22 & 1 != 0,
-    )
-}
-
-fn class_f16(a: u32) -> u32 {
-    class(
-        a >> 15 & 1 != 0,
-        a >> 10 & 0x1f,
-        0x1f,
-        a & 0x3ff != 0,
-        a >> 9 & 1 != 0,
-    )
-}
-
-fn class_f64(a: u64) -> u32 {
-    let exponent = (a >> 52) as u32 & 0x7ff;
-    class(
-        a >> 63 != 0,
-        exponent,
-        0x7ff,
-        a << 12 != 0,
-        a >> 51 & 1 != 0,
-    )
+    let below = |limit: u32| L::lt_u(magnitude, L::splat(limit));
+    let kind = L::select(below(infinity), L::splat(2), L::splat(3));
+    let kind = L::select(below(1 << at), L::splat(1), kind);
+    let kind = L::select(below(1), L::splat(0), kind);
+    let number = L::select(
+        negative,
+        L::sub(L::splat(5), kind),
+        L::add(L::splat(6), kind),
+    );
+    let quiet = L::select(below(infinity | 1 << (at - 1)), L::splat(0), L::splat(1));
+    let number = L::select(below(infinity + 1), number, quiet);
+    L::lt_i(L::shl(wanted, L::sub(L::splat(31), number)), L::splat(0))
 }

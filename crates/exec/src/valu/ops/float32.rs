@@ -71,7 +71,11 @@ ops! {
     v_ceil_f32(a: F32) -> F32 { L::round_f32::<{ round::UP }>(a) }
     v_floor_f32(a: F32) -> F32 { L::round_f32::<{ round::DOWN }>(a) }
     v_rndne_f32(a: F32) -> F32 { L::round_f32::<{ round::NEAREST }>(a) }
-    v_fract_f32[x](a: F32) -> F32 { L::map1(a, |a| rounding::v_fract_f32(a, PLAIN)) }
+    v_fract_f32[x](a: F32) -> F32 {
+        let part = L::sub_f32(a, L::round_f32::<{ round::DOWN }>(a));
+        // Just below an integer the difference rounds up to one.
+        L::select(L::eq(part, L::splat(0x3f80_0000)), L::splat(0x3f7f_ffff), part)
+    }
     => modal { let m = mode(x); L::map1(a, |a| rounding::v_fract_f32(a, m)) }
     v_ldexp_f32[x](a: F32, e: B32) -> F32 { L::scale_f32(a, e) }
     => modal { let m = mode(x); L::map2(a, e, |a, e| rounding::v_ldexp_f32(a, e as i32, m)) }

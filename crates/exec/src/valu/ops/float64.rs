@@ -1,6 +1,7 @@
 //! Double-precision arithmetic.
 
 use rocjitsu_lanes::scalar::{arithmetic as arith, minmax, rounding, trig_preop};
+use rocjitsu_lanes::vector::round;
 
 use super::float32::nan_rules;
 use super::ops;
@@ -27,10 +28,10 @@ ops! {
     v_minimum_f64(a: F64, b: F64) -> F64 { L::w_map2(a, b, minmax::v_minimum_f64) }
     v_maximum_f64(a: F64, b: F64) -> F64 { L::w_map2(a, b, minmax::v_maximum_f64) }
 
-    v_trunc_f64(a: F64) -> F64 { L::w_map1(a, rounding::v_trunc_f64) }
-    v_ceil_f64(a: F64) -> F64 { L::w_map1(a, rounding::v_ceil_f64) }
-    v_floor_f64(a: F64) -> F64 { L::w_map1(a, rounding::v_floor_f64) }
-    v_rndne_f64(a: F64) -> F64 { L::w_map1(a, rounding::v_rndne_f64) }
+    v_trunc_f64(a: F64) -> F64 { L::round_f64::<{ round::ZERO }>(a) }
+    v_ceil_f64(a: F64) -> F64 { L::round_f64::<{ round::UP }>(a) }
+    v_floor_f64(a: F64) -> F64 { L::round_f64::<{ round::DOWN }>(a) }
+    v_rndne_f64(a: F64) -> F64 { L::round_f64::<{ round::NEAREST }>(a) }
     v_fract_f64[x](a: F64) -> F64 { L::w_map1(a, |a| rounding::v_fract_f64(a, PLAIN)) }
     => modal { let m = mode(x); L::w_map1(a, |a| rounding::v_fract_f64(a, m)) }
     v_ldexp_f64[x](a: F64, e: B32) -> F64 {
@@ -40,11 +41,11 @@ ops! {
         let moved = L::add(exponent, L::max_i(L::min_i(e, L::splat(4096)), L::splat(-4096i32 as u32)));
         let normal = L::m_and(within::<L>(exponent, 0, 0x7ff), within::<L>(moved, 0, 0x7ff));
         let zero = L::eq(L::or(lo, L::shl(hi, L::splat(1))), L::splat(0));
-        if L::bits(L::m_or(normal, zero)) == u16::MAX {
+        if L::all(L::m_or(normal, zero)) {
             let scaled = L::or(L::and(hi, L::splat(0x800f_ffff)), L::shl(moved, L::splat(20)));
             return L::join(lo, L::select(zero, hi, scaled));
         }
-        L::w_map2(a, L::widen(e, u64::from), |a, e| rounding::v_ldexp_f64(a, e as i32, PLAIN))
+        L::scale_f64(a, e)
     }
     => modal {
         let m = mode(x);

@@ -54,6 +54,8 @@ pub trait Format {
     fn choose<L: Lanes>(pick: Pick, a: L::V, b: L::V) -> L::V;
     /// The median of numbers; anything where one is NaN.
     fn median<L: Lanes>(a: L::V, b: L::V, c: L::V) -> L::V;
+    /// The smaller or larger of any values where [`Lanes::RANKS_NANS`] holds, if that helps with the rule.
+    fn ranked<L: Lanes>(rule: Rule, pick: Pick, a: L::V, b: L::V) -> Option<L::V>;
     /// Lanes with a NaN.
     #[inline(always)]
     fn nan<L: Lanes>(a: L::V) -> L::M {
@@ -87,6 +89,34 @@ impl Format for Single {
         L::select(L::eq_f32(top, a), L::max_f32(b, c), rest)
     }
     #[inline(always)]
+    fn ranked<L: Lanes>(rule: Rule, pick: Pick, a: L::V, b: L::V) -> Option<L::V> {
+        match rule {
+            Rule::Legacy {
+                ieee: true,
+                second: false,
+            } => Some(Self::choose::<L>(pick, a, b)),
+            Rule::Legacy {
+                ieee: true,
+                second: true,
+            } => {
+                let r = Self::choose::<L>(pick, b, a);
+                Some(L::select(signalling::<L, Self>(a), quiet::<L, Self>(a), r))
+            }
+            Rule::Number => {
+                // A product makes NaNs quiet.
+                let calm = |v: L::V| {
+                    if L::may_signal(v) {
+                        L::mul_f32(v, L::splat(0x3f80_0000))
+                    } else {
+                        v
+                    }
+                };
+                Some(Self::choose::<L>(pick, calm(a), calm(b)))
+            }
+            _ => None,
+        }
+    }
+    #[inline(always)]
     fn nan<L: Lanes>(a: L::V) -> L::M {
         L::unordered_f32(a, a)
     }
@@ -102,23 +132,55 @@ impl Format for Half {
         L::f16_from_f32(Single::choose::<L>(pick, a, b))
     }
     #[inline(always)]
+    fn ranked<L: Lanes>(rule: Rule, pick: Pick, a: L::V, b: L::V) -> Option<L::V> {
+        // NaNs are quiet when they are compared.
+        match rule {
+            Rule::Legacy { ieee: true, second } => {
+                let (first, last) = if second { (b, a) } else { (a, b) };
+                let r = Self::choose::<L>(pick, first, last);
+                let r = L::select(signalling::<L, Self>(b), quiet::<L, Self>(b), r);
+                Some(L::select(signalling::<L, Self>(a), quiet::<L, Self>(a), r))
+            }
+            Rule::Number => Some(Self::choose::<L>(pick, a, b)),
+            _ => None,
+        }
+    }
+    #[inline(always)]
     fn median<L: Lanes>(a: L::V, b: L::V, c: L::V) -> L::V {
         let (a, b, c) = (L::f32_from_f16(a), L::f32_from_f16(b), L::f32_from_f16(c));
         L::f16_from_f32(Single::median::<L>(a, b, c))
     }
 }
 
+#[inline(always)]
+fn quiet<L: Lanes, F: Format + ?Sized>(v: L::V) -> L::V {
+    L::or(v, L::splat(F::QUIET))
+}
+
+/// Lanes with a signalling NaN.
+#[inline(always)]
+fn signalling<L: Lanes, F: Format + ?Sized>(v: L::V) -> L::M {
+    if !L::may_signal(v) {
+        return L::mask(0);
+    }
+    let loud = L::eq(L::and(v, L::splat(F::QUIET)), L::splat(0));
+    L::m_and(F::nan::<L>(v), loud)
+}
+
 /// The smaller or the larger of two.
 #[inline(always)]
 pub fn two<L: Lanes, F: Format>(rule: Rule, pick: Pick, a: L::V, b: L::V) -> L::V {
+    if L::RANKS_NANS
+        && let Some(r) = F::ranked::<L>(rule, pick, a, b)
+    {
+        return r;
+    }
     let picked = F::choose::<L>(pick, a, b);
     let (a_nan, b_nan) = (F::nan::<L>(a), F::nan::<L>(b));
     if L::none(L::m_or(a_nan, b_nan)) {
         return picked;
     }
-    let quiet = |v: L::V| L::or(v, L::splat(F::QUIET));
-    let signalling =
-        |nan: L::M, v: L::V| L::m_and(nan, L::eq(L::and(v, L::splat(F::QUIET)), L::splat(0)));
+    let (quiet, signalling) = (quiet::<L, F>, signalling::<L, F>);
     let both = L::m_and(a_nan, b_nan);
     match rule {
         Rule::Legacy { ieee, second } => {
@@ -128,8 +190,8 @@ pub fn two<L: Lanes, F: Format>(rule: Rule, pick: Pick, a: L::V, b: L::V) -> L::
             if !ieee {
                 return r;
             }
-            let r = L::select(signalling(b_nan, b), quiet(b), r);
-            L::select(signalling(a_nan, a), quiet(a), r)
+            let r = L::select(signalling(b), quiet(b), r);
+            L::select(signalling(a), quiet(a), r)
         }
         Rule::Number => {
             let r = L::select(b_nan, a, picked);
@@ -139,8 +201,8 @@ pub fn two<L: Lanes, F: Format>(rule: Rule, pick: Pick, a: L::V, b: L::V) -> L::
         Rule::Propagate => {
             let r = L::select(b_nan, quiet(b), picked);
             let r = L::select(a_nan, quiet(a), r);
-            let first = L::m_not(signalling(a_nan, a));
-            L::select(L::m_and(signalling(b_nan, b), first), quiet(b), r)
+            let first = L::m_not(signalling(a));
+            L::select(L::m_and(signalling(b), first), quiet(b), r)
         }
     }
 }

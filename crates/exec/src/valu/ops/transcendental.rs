@@ -8,19 +8,19 @@ use super::support::half1;
 
 ops! {
     #[bounded = "0.501 ulp; manuals: 1 ulp"]
-    v_rcp_f32 | v_rcp_iflag_f32(a: F32) -> F32 { L::map1(a, t::v_rcp_f32) }
+    v_rcp_f32 | v_rcp_iflag_f32(a: F32) -> F32 { L::rcp_f32(a) }
     #[bounded = "0.501 ulp; manuals: 1 ulp"]
-    v_rsq_f32(a: F32) -> F32 { L::map1(a, t::v_rsq_f32) }
+    v_rsq_f32(a: F32) -> F32 { L::rsq_f32(a) }
     #[bounded = "0.501 ulp; manuals: 1 ulp"]
-    v_sqrt_f32(a: F32) -> F32 { L::map1(a, t::v_sqrt_f32) }
+    v_sqrt_f32(a: F32) -> F32 { L::sqrt_f32(a) }
     #[bounded = "0.92 ulp; manuals: 1 ulp"]
-    v_exp_f32 | v_exp_legacy_f32(a: F32) -> F32 { L::map1(a, t::v_exp_f32) }
+    v_exp_f32 | v_exp_legacy_f32(a: F32) -> F32 { L::exp_f32(a) }
     #[bounded = "0.78 ulp; manuals: 1 ulp"]
-    v_log_f32 | v_log_legacy_f32(a: F32) -> F32 { L::map1(a, t::v_log_f32) }
+    v_log_f32 | v_log_legacy_f32(a: F32) -> F32 { L::log_f32(a) }
     #[bounded = "0.86 ulp"]
-    v_sin_f32(a: F32) -> F32 { L::map1(a, t::v_sin_f32) }
+    v_sin_f32(a: F32) -> F32 { L::sin_f32(a) }
     #[bounded = "0.86 ulp"]
-    v_cos_f32(a: F32) -> F32 { L::map1(a, t::v_cos_f32) }
+    v_cos_f32(a: F32) -> F32 { L::cos_f32(a) }
     #[bounded = "0.501 ulp"]
     v_tanh_f32(a: F32) -> F32 { L::map1(a, t::v_tanh_f32) }
 
@@ -59,9 +59,9 @@ ops! {
     v_tanh_bf16(a: Bf16) -> Bf16 { half1::<L>(a, t::v_tanh_bf16) }
 
     #[bounded = "0.501 ulp; manuals: 2^29 ulp"]
-    v_rcp_f64(a: F64) -> F64 { L::w_map1(a, t::v_rcp_f64) }
+    v_rcp_f64(a: F64) -> F64 { L::rcp_f64(a) }
     #[bounded = "0.501 ulp; manuals: 2^29 ulp"]
-    v_sqrt_f64(a: F64) -> F64 { L::w_map1(a, t::v_sqrt_f64) }
+    v_sqrt_f64(a: F64) -> F64 { L::sqrt_f64(a) }
     #[bounded = "1.5 ulp; manuals: 2^29 ulp"]
-    v_rsq_f64(a: F64) -> F64 { L::w_map1(a, t::v_rsq_f64) }
+    v_rsq_f64(a: F64) -> F64 { L::rsq_f64(a) }
 }

@@ -203,7 +203,7 @@ fn load_to_lds(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
             Ok(values) => values,
             Err(flow) => return flow,
         };
-        lds::write(&mut cx.group.lds, address(lane), &values[0].to_le_bytes());
+        lds::write(&cx.group.lds, address(lane), &values[0].to_le_bytes());
     }
     Flow::Next
 }

@@ -10,8 +10,9 @@ use crate::dispatch::ScratchMemory;
 use crate::queue::bus::Bus;
 use crate::queue::run::scratch_ring;
 
-/// Bit of `amd_queue_t`'s capabilities: the processor follows the fields by which scratch is taken back.
-const ASYNC_RECLAIM: u32 = 1;
+/// Bits of `amd_queue_t`'s capabilities: the processor (bit 0) and the runtime (bit 1) know the fields by which scratch is
+/// taken back. What an older runtime has at their place is its own: it never sets its bit.
+const ASYNC_RECLAIM: u32 = 3;
 
 /// What the queue waits for.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -88,7 +89,7 @@ impl Handshake {
         }
         // A runtime that may take scratch back at any time says up to which packet it is lent, and reads which packet
         // was the last to use it, for each XCC.
-        let reclaims = cx.bus.load32(at(field::CAPS))? & ASYNC_RECLAIM != 0;
+        let reclaims = cx.bus.load32(at(field::CAPS))? & ASYNC_RECLAIM == ASYNC_RECLAIM;
         let lent = !reclaims || place.id <= cx.bus.load64(at(field::SCRATCH_MAX_USE_INDEX))?;
         if fits(lane_bytes) && memory.base != 0 && lent {
             if reclaims {

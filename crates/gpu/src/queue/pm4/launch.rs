@@ -148,8 +148,12 @@ impl Interpreter {
             base,
             bytes: u64::from(waves) * u64::from(wave_bytes),
         };
+        if base == 0 {
+            // Nobody gave any: a kernel that uses it faults, as on the hardware, where nothing is mapped at 0.
+            return (0, None);
+        }
         // Whole units of 16 bytes fit whatever the kernel was given.
         let per_item = wave_bytes / descriptor.wave_size / 16 * 16;
-        (per_item, (base != 0).then_some(memory))
+        (per_item, Some(memory))
     }
 }

@@ -38,7 +38,7 @@ impl Random {
 
 /// What the operands of a case look like.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Data {
+pub(super) enum Data {
     Gauss,
     /// Small integers: sums are exact.
     Integers,
@@ -98,7 +98,7 @@ fn element(element: Element, data: Data, accumulator: bool, random: &mut Random)
 }
 
 /// Registers filled with elements.
-fn registers(
+pub(super) fn registers(
     count: usize,
     kind: Element,
     data: Data,
@@ -254,7 +254,7 @@ fn back_ends_agree() {
 }
 
 /// Makes every pair of two-bit indices ascending, as the manuals demand.
-fn ordered_pairs(word: u32) -> u32 {
+pub(super) fn ordered_pairs(word: u32) -> u32 {
     const PAIRS: [u32; 6] = [0b0100, 0b1000, 0b1100, 0b1001, 0b1101, 0b1110];
     (0..8).fold(0, |out, i| {
         out | PAIRS[(word >> (4 * i) & 15) as usize % 6] << (4 * i)

@@ -13,18 +13,57 @@ use super::tile::Tile;
 
 pub(super) use results::Halves;
 pub(super) use scaled::Scales;
+pub(super) use tree::Care;
+
+/// Products of bytes, for AVX-512 alone.
+pub(super) mod bytes {
+    use super::super::v512::V512;
+    use super::*;
+
+    #[allow(clippy::missing_safety_doc)]
+    #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
+    pub unsafe fn unpack(what: &Unpack, rows: &[*const u32], out: &mut Panel<f32>) {
+        // SAFETY: the caller keeps the contract of the kernel.
+        unsafe { integer::unpack_words::<V512>(what, rows, out) }
+    }
+
+    #[allow(clippy::missing_safety_doc)]
+    #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
+    pub unsafe fn sums(
+        scratch: &Scratch,
+        k: usize,
+        plan: &Plan,
+        tile: &Tile,
+        (saturates, offset): (bool, bool),
+    ) {
+        // SAFETY: the caller keeps the contract of the kernel.
+        unsafe {
+            match (saturates, offset) {
+                (false, false) => integer::bytes::<V512, false, false>(scratch, k, plan, tile),
+                (false, true) => integer::bytes::<V512, false, true>(scratch, k, plan, tile),
+                (true, false) => integer::bytes::<V512, true, false>(scratch, k, plan, tile),
+                (true, true) => integer::bytes::<V512, true, true>(scratch, k, plan, tile),
+            }
+        }
+    }
+}
 
 macro_rules! entries {
-    ($module:ident, $vector:path, $rows:literal, $features:literal) => {
+    ($module:ident, $vector:path, $features:literal) => {
         #[allow(clippy::missing_safety_doc)]
         pub(super) mod $module {
             use super::*;
             use $vector as V;
 
             #[target_feature(enable = $features)]
-            pub unsafe fn unpack(what: &Unpack, rows: &[*const u32], out: &mut Panel<f32>) {
+            pub unsafe fn unpack(
+                what: &Unpack,
+                first: usize,
+                rows: &[*const u32],
+                out: &mut Panel<f32>,
+            ) {
                 // SAFETY: the caller keeps the contract of the kernel.
-                unsafe { unpack::unpack::<V>(what, rows, out) }
+                unsafe { unpack::unpack::<V>(what, first, rows, out) }
             }
 
             #[target_feature(enable = $features)]
@@ -46,15 +85,9 @@ macro_rules! entries {
             }
 
             #[target_feature(enable = $features)]
-            pub unsafe fn registers(rows: &[*const f32], lanes: usize) -> Range {
+            pub unsafe fn registers(rows: &[*const u32], lanes: usize) -> Range {
                 // SAFETY: the caller keeps the contract of the kernel.
                 unsafe { check::registers::<V>(rows, lanes) }
-            }
-
-            #[target_feature(enable = $features)]
-            pub unsafe fn has_smaller(rows: &[*const f32], lanes: usize, least: f32) -> bool {
-                // SAFETY: the caller keeps the contract of the kernel.
-                unsafe { check::has_smaller::<V>(rows, lanes, least) }
             }
 
             #[target_feature(enable = $features)]
@@ -72,29 +105,51 @@ macro_rules! entries {
             #[target_feature(enable = $features)]
             pub unsafe fn chain(scratch: &Scratch, k: usize, plan: &Plan, tile: &Tile) {
                 // SAFETY: the caller keeps the contract of the kernel.
-                unsafe { chain::chain::<V, $rows, { start::PLAIN }, false>(scratch, k, plan, tile) }
+                unsafe { chain::chain::<V, { start::PLAIN }, false>(scratch, k, plan, tile) }
             }
 
             #[target_feature(enable = $features)]
             pub unsafe fn chain_sparse(scratch: &Scratch, k: usize, plan: &Plan, tile: &Tile) {
                 // SAFETY: the caller keeps the contract of the kernel.
-                unsafe { chain::chain::<V, $rows, { start::PLAIN }, true>(scratch, k, plan, tile) }
+                unsafe { chain::chain::<V, { start::PLAIN }, true>(scratch, k, plan, tile) }
+            }
+
+            #[target_feature(enable = $features)]
+            pub unsafe fn exact(
+                scratch: &Scratch,
+                k: usize,
+                plan: &Plan,
+                tile: &Tile,
+                exact: &Exact,
+                left: &mut [u16; 8],
+            ) {
+                // SAFETY: the caller keeps the contract of the kernel.
+                unsafe { chain::exact::<V, false>(scratch, k, plan, tile, exact, left) }
+            }
+
+            #[target_feature(enable = $features)]
+            pub unsafe fn exact_sparse(
+                scratch: &Scratch,
+                k: usize,
+                plan: &Plan,
+                tile: &Tile,
+                exact: &Exact,
+                left: &mut [u16; 8],
+            ) {
+                // SAFETY: the caller keeps the contract of the kernel.
+                unsafe { chain::exact::<V, true>(scratch, k, plan, tile, exact, left) }
             }
 
             #[target_feature(enable = $features)]
             pub unsafe fn chain_wrapping(scratch: &Scratch, k: usize, plan: &Plan, tile: &Tile) {
                 // SAFETY: the caller keeps the contract of the kernel.
-                unsafe {
-                    chain::chain::<V, $rows, { start::WRAPPING }, true>(scratch, k, plan, tile)
-                }
+                unsafe { chain::chain::<V, { start::WRAPPING }, true>(scratch, k, plan, tile) }
             }
 
             #[target_feature(enable = $features)]
             pub unsafe fn chain_saturating(scratch: &Scratch, k: usize, plan: &Plan, tile: &Tile) {
                 // SAFETY: the caller keeps the contract of the kernel.
-                unsafe {
-                    chain::chain::<V, $rows, { start::SATURATING }, true>(scratch, k, plan, tile)
-                }
+                unsafe { chain::chain::<V, { start::SATURATING }, true>(scratch, k, plan, tile) }
             }
 
             #[target_feature(enable = $features)]
@@ -103,7 +158,7 @@ macro_rules! entries {
                 k: usize,
                 plan: &Plan,
                 tile: &Tile,
-                shape: (usize, bool, bool),
+                shape: (usize, bool, Care),
             ) {
                 // SAFETY: the caller keeps the contract of the kernel.
                 unsafe { tree::tree::<V>(scratch, k, plan, tile, shape) }
@@ -112,7 +167,7 @@ macro_rules! entries {
             #[target_feature(enable = $features)]
             pub unsafe fn integer(scratch: &Scratch, k: usize, plan: &Plan, tile: &Tile) {
                 // SAFETY: the caller keeps the contract of the kernel.
-                unsafe { integer::integer::<V, $rows, false>(scratch, k, plan, tile) }
+                unsafe { integer::integer::<V, false>(scratch, k, plan, tile) }
             }
 
             #[target_feature(enable = $features)]
@@ -123,7 +178,7 @@ macro_rules! entries {
                 tile: &Tile,
             ) {
                 // SAFETY: the caller keeps the contract of the kernel.
-                unsafe { integer::integer::<V, $rows, true>(scratch, k, plan, tile) }
+                unsafe { integer::integer::<V, true>(scratch, k, plan, tile) }
             }
 
             #[target_feature(enable = $features)]
@@ -133,7 +188,7 @@ macro_rules! entries {
             }
 
             #[target_feature(enable = $features)]
-            pub unsafe fn has_larger(rows: &[*const f32], lanes: usize, least: u32) -> bool {
+            pub unsafe fn has_larger(rows: &[*const u32], lanes: usize, least: u32) -> bool {
                 // SAFETY: the caller keeps the contract of the kernel.
                 unsafe { check::has_larger::<V>(rows, lanes, least) }
             }
@@ -151,13 +206,11 @@ macro_rules! entries {
                 plan: &Plan,
                 tile: &Tile,
                 shape: &Fused,
-                exact: Option<&Exact>,
+                left: &[u16; 8],
                 groups: (usize, bool),
             ) {
                 // SAFETY: the caller keeps the contract of the kernel.
-                unsafe {
-                    fused::fused::<V, $rows, false>(scratch, k, plan, tile, shape, exact, groups)
-                }
+                unsafe { fused::fused::<V, false>(scratch, k, plan, tile, shape, left, groups) }
             }
 
             #[target_feature(enable = $features)]
@@ -167,13 +220,11 @@ macro_rules! entries {
                 plan: &Plan,
                 tile: &Tile,
                 shape: &Fused,
-                exact: Option<&Exact>,
+                left: &[u16; 8],
                 groups: (usize, bool),
             ) {
                 // SAFETY: the caller keeps the contract of the kernel.
-                unsafe {
-                    fused::fused::<V, $rows, true>(scratch, k, plan, tile, shape, exact, groups)
-                }
+                unsafe { fused::fused::<V, true>(scratch, k, plan, tile, shape, left, groups) }
             }
 
             #[target_feature(enable = $features)]
@@ -204,10 +255,9 @@ macro_rules! entries {
     };
 }
 
-entries!(avx2, super::super::v256::V256, 8, "avx2,fma,f16c");
+entries!(avx2, super::super::v256::V256, "avx2,fma,f16c");
 entries!(
     avx512,
     super::super::v512::V512,
-    16,
     "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni"
 );

@@ -16,11 +16,11 @@ use std::cell::RefCell;
 use super::layout::{self, Registers};
 use super::op::{Element, Family, Kind, MatrixOp};
 use super::scalar::{Algorithm, algorithm};
-use super::{COperand, Pointers};
+use super::{COperand, Pointers, read_only};
 use crate::backend::Backend;
-use entries::{Halves, Scales, avx2, avx512};
-use plan::{Plan, Unpack};
-use range::{Exact, Fused, Range, TREE_LEAST};
+use entries::{Care, Halves, Scales, avx2, avx512, bytes};
+use plan::{Plan, Rows, Unpack};
+use range::{Exact, Fused, Range};
 use scratch::Scratch;
 use tile::{MAX_REGISTERS, Tile};
 
@@ -50,6 +50,8 @@ pub(super) struct Recipe {
     plan: Plan,
     a: Unpack,
     b: Unpack,
+    /// For AVX-512: A and B as words of bytes, A's signed ones plus 128, if B's are signed.
+    bytes: Option<Box<[Unpack; 2]>>,
     /// CBSZ, ABID or BLGP permute lanes.
     permutes: bool,
     /// Bits of C to clear and to flip: NEG_HI[2] and NEG[2] of WMMA.
@@ -63,7 +65,7 @@ pub(super) struct Recipe {
 
 impl Recipe {
     /// `None` if the instruction is left to the scalar reference.
-    pub fn new(op: &MatrixOp) -> Option<Recipe> {
+    pub fn new(op: &MatrixOp, need: &Registers) -> Option<Recipe> {
         let algorithm = algorithm(op);
         let bit = |field: u8| u32::from(field >> 2 & 1);
         let signs = (!op.family.is_mfma() && !op.c.is_integer())
@@ -79,8 +81,9 @@ impl Recipe {
             } else {
                 Plan::new(op)?
             },
-            a: Unpack::new(op, 0),
-            b: Unpack::new(op, 1),
+            a: Unpack::new(op, 0, need.a),
+            b: Unpack::new(op, 1, need.b),
+            bytes: bytes_of(op, need),
             permutes: op.family.is_mfma()
                 && !op.f8f6f4
                 && op.a != Element::F64
@@ -145,36 +148,24 @@ impl Recipe {
         operands: &Pointers<'_>,
         d: &[*mut u32],
     ) -> bool {
-        let mut tile = Tile {
-            c: [std::ptr::null(); MAX_REGISTERS],
-            d: [std::ptr::null_mut(); MAX_REGISTERS],
-        };
-        for (to, &from) in tile.d.iter_mut().zip(d) {
-            *to = from.cast();
-        }
-        let constant;
-        let rows = match operands.c {
-            COperand::Rows(rows) => {
-                for (to, &from) in tile.c.iter_mut().zip(rows) {
-                    *to = from.cast();
-                }
-                Some(rows)
-            }
+        let (constant, constants);
+        let c = match operands.c {
+            COperand::Rows(rows) => rows,
             COperand::Constant(bits) => {
-                let high = if op.c == Element::F64 {
-                    bits >> 32
-                } else {
-                    bits
+                let (low, high) = match op.c.bits() {
+                    64 => (bits as u32, (bits >> 32) as u32),
+                    // Two to a register.
+                    16 => [(bits as u32 & 0xffff) * 0x1_0001; 2].into(),
+                    _ => [bits as u32; 2].into(),
                 };
-                constant = [[bits as u32; 64], [high as u32; 64]];
-                for pair in tile.c.chunks_exact_mut(2) {
-                    pair.copy_from_slice(&constant.each_ref().map(|row| row.as_ptr().cast()));
-                }
-                None
+                constant = [[low; 64], [high; 64]];
+                constants =
+                    std::array::from_fn::<_, MAX_REGISTERS, _>(|i| constant[i % 2].as_ptr());
+                &constants
             }
-            // The registers of D come as C.
-            COperand::InPlace => return false,
+            COperand::InPlace => read_only(d),
         };
+        let tile = Tile { c, d };
         if op.a == Element::F64 {
             let signs = [0, 1, 2].map(|bit| u64::from(op.mods.blgp >> bit & 1) << 63);
             // SAFETY: by the contract of this function.
@@ -190,7 +181,7 @@ impl Recipe {
                 };
             }
             // SAFETY: by the contract of this function.
-            unsafe { self.beside(op, backend, a, b, operands, rows, scratch, &mut tile, d) }
+            unsafe { self.beside(op, backend, a, b, operands, scratch, tile) }
         })
     }
 
@@ -207,10 +198,8 @@ impl Recipe {
         a: &[*const u32],
         b: &[*const u32],
         operands: &Pointers<'_>,
-        rows: Option<&[*const u32]>,
         scratch: &mut Scratch,
-        tile: &mut Tile,
-        d: &[*mut u32],
+        tile: Tile<'_>,
     ) -> bool {
         let mut wide = Wide([[0; 64]; MAX_REGISTERS]);
         let sums = &mut wide.0[..op.m * op.n * op.blocks / op.wave];
@@ -221,18 +210,12 @@ impl Recipe {
             lanes: op.wave,
         };
         if op.c.bits() == 16 {
-            let value = match operands.c {
-                COperand::Constant(bits) => [(bits as u32 & 0xffff) * 0x1_0001; 64],
-                _ => [0; 64],
-            };
-            let constant = [value.as_ptr(); MAX_REGISTERS];
-            let c = rows.unwrap_or(&constant);
             // SAFETY: by the contract of this function.
-            unsafe { on!(backend, widen(halves(op.c), c, sums)) };
+            unsafe { on!(backend, widen(halves(op.c), tile.c, sums)) };
         } else {
-            for (row, from) in sums.iter_mut().zip(&tile.c) {
+            for (row, from) in sums.iter_mut().zip(tile.c) {
                 // SAFETY: C has the lanes of a wave.
-                unsafe { std::ptr::copy_nonoverlapping(from.cast(), row.as_mut_ptr(), op.wave) };
+                unsafe { std::ptr::copy_nonoverlapping(*from, row.as_mut_ptr(), op.wave) };
             }
         }
         if let Some((clear, flip)) = self.signs {
@@ -241,31 +224,32 @@ impl Recipe {
             }
         }
         let registers = sums.len();
-        for (row, c) in sums.iter_mut().zip(&mut tile.c) {
-            *c = row.as_mut_ptr().cast_const().cast();
+        let mut rows = [std::ptr::null_mut(); MAX_REGISTERS];
+        for (row, sums) in rows.iter_mut().zip(sums) {
+            *row = sums.as_mut_ptr();
         }
+        let rows = &rows[..registers];
         let in_place = op.d.bits() == 32 && self.limit.is_none();
-        if !in_place {
-            for (d, c) in tile.d.iter_mut().zip(&tile.c) {
-                *d = c.cast_mut();
-            }
-        }
+        let beside = Tile {
+            c: read_only(rows),
+            d: if in_place { tile.d } else { rows },
+        };
         // SAFETY: as above; the tile's rows are those of `wide`, or D's.
         unsafe {
             self.unpack(op, backend, a, b, scratch);
-            if !self.compute(op, backend, a, b, operands, scratch, tile, registers) {
+            if !self.compute(op, backend, a, b, operands, scratch, &beside, registers) {
                 return false;
             }
             // Which of the sums are clamped depends on their operands: the reference knows.
             if let Some(limit) = self.limit
-                && on!(backend, has_larger(&tile.c[..registers], op.wave, limit))
+                && on!(backend, has_larger(beside.c, op.wave, limit))
             {
                 return false;
             }
             if op.d.bits() == 16 {
-                on!(backend, narrow(halves(op.d), &wide.0[..registers], d));
+                on!(backend, narrow(halves(op.d), &wide.0[..registers], tile.d));
             } else if !in_place {
-                for (row, to) in wide.0.iter().zip(d) {
+                for (row, to) in wide.0.iter().zip(tile.d) {
                     to.copy_from_nonoverlapping(row.as_ptr(), op.wave);
                 }
             }
@@ -287,6 +271,13 @@ impl Recipe {
     ) {
         // SAFETY: by the contract of this function.
         unsafe {
+            if let Some([what_a, what_b]) = self.bytes.as_deref()
+                && backend == Backend::Avx512
+            {
+                bytes::unpack(what_a, a, &mut scratch.a);
+                bytes::unpack(what_b, b, &mut scratch.b);
+                return;
+            }
             if self.algorithm == Algorithm::Integer && op.kind != Kind::Sparse {
                 on!(backend, unpack_pairs(&self.a, a, &mut scratch.a));
                 on!(backend, unpack_pairs(&self.b, b, &mut scratch.b));
@@ -295,16 +286,12 @@ impl Recipe {
             if self.a.lanes < op.m {
                 // Only the 32x16x128 WMMA has a second half of rows in more registers.
                 let (low, high) = a.split_at(a.len() / 2);
-                let second = Unpack {
-                    first: 16,
-                    ..self.a
-                };
-                on!(backend, unpack(&self.a, low, &mut scratch.a));
-                on!(backend, unpack(&second, high, &mut scratch.a));
+                on!(backend, unpack(&self.a, 0, low, &mut scratch.a));
+                on!(backend, unpack(&self.a, 16, high, &mut scratch.a));
             } else {
-                on!(backend, unpack(&self.a, a, &mut scratch.a));
+                on!(backend, unpack(&self.a, 0, a, &mut scratch.a));
             }
-            on!(backend, unpack(&self.b, b, &mut scratch.b));
+            on!(backend, unpack(&self.b, 0, b, &mut scratch.b));
         }
     }
 
@@ -326,7 +313,6 @@ impl Recipe {
         registers: usize,
     ) -> bool {
         let plan = &self.plan;
-        let c = &tile.c[..registers];
         let (k, wave) = (op.stored_k(), op.wave);
         let sparse = op.kind == Kind::Sparse;
         // SAFETY: by the contract of this function; the plan fits the registers.
@@ -353,6 +339,10 @@ impl Recipe {
             match self.algorithm {
                 Algorithm::Chain if sparse => on!(backend, chain_sparse(scratch, k, plan, tile)),
                 Algorithm::Chain => on!(backend, chain(scratch, k, plan, tile)),
+                Algorithm::Integer if backend == Backend::Avx512 && self.bytes.is_some() => {
+                    let how = (self.saturates, self.a.signed);
+                    bytes::sums(scratch, k / 4, plan, tile, how);
+                }
                 Algorithm::Integer => match (sparse, self.saturates) {
                     (false, false) => on!(backend, integer(scratch, k / 2, plan, tile)),
                     (false, true) => on!(backend, integer_saturating(scratch, k / 2, plan, tile)),
@@ -360,35 +350,57 @@ impl Recipe {
                     (true, true) => on!(backend, chain_saturating(scratch, k, plan, tile)),
                 },
                 Algorithm::Tree { group, flush } => {
-                    let exact = op.a == Element::F16
-                        || flush && {
-                            let (a, b) = ranges(scratch);
-                            Range::nothing_to_flush(a, b)
-                                && !on!(backend, has_smaller(c, wave, TREE_LEAST))
-                        };
-                    on!(backend, tree(scratch, k, plan, tile, (group, flush, exact)));
+                    let care = if op.a == Element::F16 {
+                        Care::Exact
+                    } else if flush && {
+                        let (a, b) = ranges(scratch);
+                        Range::nothing_to_flush(a, b)
+                    } {
+                        Care::Checked
+                    } else {
+                        Care::Full
+                    };
+                    on!(backend, tree(scratch, k, plan, tile, (group, flush, care)));
                 }
                 Algorithm::Fused { group, parity } => {
                     let (a, b) = ranges(scratch);
-                    let exact = Exact::new(a, b, k);
-                    let exact = exact.as_ref();
+                    let all = if plan.rows == Rows::Quad {
+                        0xf
+                    } else {
+                        u16::MAX
+                    };
+                    let mut left = [all; 8];
+                    left[plan.jobs().len()..].fill(0);
+                    if let Some(exact) = Exact::new(a, b, k) {
+                        if sparse {
+                            on!(
+                                backend,
+                                exact_sparse(scratch, k, plan, tile, &exact, &mut left)
+                            );
+                        } else {
+                            on!(backend, exact(scratch, k, plan, tile, &exact, &mut left));
+                        }
+                        if left.iter().all(|&rows| rows == 0) {
+                            return true;
+                        }
+                    }
                     let shape = Fused::new(op, a, b, (self.a.lanes, self.b.lanes, op.k));
                     let groups = (group.min(k), parity);
                     if sparse {
                         on!(
                             backend,
-                            fused_sparse(scratch, k, plan, tile, &shape, exact, groups)
+                            fused_sparse(scratch, k, plan, tile, &shape, &left, groups)
                         );
                     } else {
                         on!(
                             backend,
-                            fused(scratch, k, plan, tile, &shape, exact, groups)
+                            fused(scratch, k, plan, tile, &shape, &left, groups)
                         );
                     }
                 }
                 Algorithm::Dot2 => {
                     let (a, b) = ranges(scratch);
-                    let c = on!(backend, registers(c, wave));
+                    let c = on!(backend, registers(&tile.c[..registers], wave));
                     if !Range::fits_f64(a, b, c, k) {
                         return false;
                     }
@@ -408,6 +420,19 @@ impl Recipe {
         }
         true
     }
+}
+
+/// How to unpack bytes of a dense instruction whose B is signed.
+fn bytes_of(op: &MatrixOp, need: &Registers) -> Option<Box<[Unpack; 2]>> {
+    let signed = |operand: u8| op.a == Element::I8 || op.mods.neg >> operand & 1 == 1;
+    if op.a.bits() != 8 || !op.a.is_integer() || op.kind == Kind::Sparse || !signed(1) {
+        return None;
+    }
+    let flip = if signed(0) { 0x8080_8080 } else { 0 };
+    Some(Box::new([
+        Unpack::bytes(op, 0, need.a, flip)?,
+        Unpack::bytes(op, 1, need.b, 0)?,
+    ]))
 }
 
 /// Registers with their lanes permuted by CBSZ, ABID or BLGP.

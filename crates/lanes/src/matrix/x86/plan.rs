@@ -4,6 +4,7 @@
 use super::super::layout::{self, KSplit};
 use super::super::op::{Element, Family, Kind, MatrixOp};
 use super::super::unpack::flush_limit;
+use super::scratch::{MAX_K, STRIDE};
 
 /// One pass of a kernel: 16 rows of D (4 for 4x4 shapes) and 16 lanes.
 #[derive(Clone, Copy, Debug, Default)]
@@ -16,6 +17,20 @@ pub(super) struct Job {
     pub register: usize,
     /// Lane of D where row 0 starts.
     pub lane: usize,
+}
+
+impl Job {
+    /// The part of the job from a row, a multiple of four, and a lane on.
+    #[inline(always)]
+    pub fn at<L: Layout>(&self, row: usize, lane: usize) -> Job {
+        let (register, first) = L::place(row);
+        Job {
+            a: self.a + if L::QUAD { lane } else { L::source(row) },
+            b: self.b + lane,
+            register: self.register + register,
+            lane: self.lane + first + lane,
+        }
+    }
 }
 
 /// The jobs of an instruction and the layout of the rows of each.
@@ -47,6 +62,8 @@ pub(super) trait Layout {
     const COUNT: usize = if Self::QUAD { 4 } else { 16 };
     /// Distance in A's panel from a row to the one four further on.
     const NEXT: usize = 4;
+    /// Columns that rows have side by side: those of two jobs, or of one.
+    const WIDTH: usize = 16;
     /// Register and lane of a row.
     fn place(row: usize) -> (usize, usize);
     /// The row of A's panel.
@@ -57,13 +74,13 @@ pub(super) trait Layout {
 }
 
 macro_rules! layouts {
-    ($($(#[$doc:meta])* $name:ident($row:ident) => $place:expr, $($constant:ident: $type:ty = $value:expr)?;)*) => {
+    ($($(#[$doc:meta])* $name:ident($row:ident) => $place:expr $(, $constant:ident: $type:ty = $value:expr)*;)*) => {
         $(
             $(#[$doc])*
             pub(super) struct $name;
 
             impl Layout for $name {
-                $(const $constant: $type = $value;)?
+                $(const $constant: $type = $value;)*
                 #[inline(always)]
                 fn place($row: usize) -> (usize, usize) {
                     $place
@@ -75,19 +92,19 @@ macro_rules! layouts {
 
 layouts! {
     /// 32x32 MFMA: the lower or the upper four of every eight rows, a register each.
-    Tall(r) => (r, 0), NEXT: usize = 8;
+    Tall(r) => (r, 0), NEXT: usize = 8, WIDTH: usize = 32;
     /// 16x16 MFMA.
-    Square(r) => (r % 4, r / 4 * 16),;
+    Square(r) => (r % 4, r / 4 * 16);
     /// 4x4 MFMA.
     Quad(r) => (r % 4, 0), QUAD: bool = true;
     /// RDNA4 and gfx1250, wave32.
-    Wave32(r) => (r % 8, r / 8 * 16),;
+    Wave32(r) => (r % 8, r / 8 * 16);
     /// RDNA4, wave64.
-    Wave64(r) => (r % 4, r / 8 * 16 + r / 4 % 2 * 32),;
+    Wave64(r) => (r % 4, r / 8 * 16 + r / 4 % 2 * 32);
     /// RDNA3, wave32.
-    Rdna3Wave32(r) => (r / 2, r % 2 * 16),;
+    Rdna3Wave32(r) => (r / 2, r % 2 * 16);
     /// RDNA3, wave64.
-    Rdna3Wave64(r) => (r / 4, r % 4 * 16),;
+    Rdna3Wave64(r) => (r / 4, r % 4 * 16);
 }
 
 /// Evaluates a call with `$layout_type` standing for the layout of a plan, one of those listed.
@@ -191,7 +208,7 @@ impl Plan {
 }
 
 /// How to unpack an operand.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Unpack {
     pub element: Element,
     pub split: KSplit,
@@ -203,13 +220,14 @@ pub(super) struct Unpack {
     pub limit: f32,
     /// Integers are signed.
     pub signed: bool,
-    /// Column of the panel where the first lane goes.
-    pub first: usize,
+    /// For each register, each 16 lanes and each vector that they decode to: where in the panel it goes,
+    /// in words. Empty for elements of six bits, which lie across registers.
+    pub places: Box<[u16]>,
 }
 
 impl Unpack {
-    /// How to unpack A (operand 0) or B (operand 1).
-    pub fn new(op: &MatrixOp, operand: u32) -> Unpack {
+    /// How to unpack A (operand 0) or B (operand 1), of `registers` registers.
+    pub fn new(op: &MatrixOp, operand: u32, registers: usize) -> Unpack {
         let (element, split, lanes) = match operand {
             0 => (op.a, layout::a_split(op), layout::a_lanes(op)),
             _ => (op.b, layout::b_split(op), layout::b_lanes(op)),
@@ -220,14 +238,19 @@ impl Unpack {
         } else {
             bit(op.mods.neg) << 15 | bit(op.mods.neg_hi) << 31
         };
-        // Integers of dense instructions are unpacked in pairs.
-        let chunk = if element.is_integer() && op.kind != Kind::Sparse {
-            split.chunk / 2
-        } else {
-            split.chunk
-        };
-        let split = KSplit { chunk, ..split };
         let signed = element == Element::I8 || bit(op.mods.neg) == 1;
+        let items = match element.bits() {
+            6 | 64 => 0,
+            // Integers of dense instructions are unpacked in pairs.
+            bits if element.is_integer() && op.kind != Kind::Sparse => 16 / bits,
+            bits => 32 / bits,
+        };
+        // Vectors of a chunk: an element each, or two.
+        let pairs = items * element.bits() == 16;
+        let split = KSplit {
+            chunk: if pairs { split.chunk / 2 } else { split.chunk },
+            ..split
+        };
         Unpack {
             element,
             split,
@@ -235,7 +258,60 @@ impl Unpack {
             signs,
             signed,
             limit: flush_limit(op, element),
-            first: 0,
+            places: places(op, operand, split, (lanes, registers, items)),
         }
     }
+
+    /// Of an integer operand of dense instructions: words of four bytes as they are, those of A with the bits of `flip`
+    /// flipped. `None` if four bytes of a word are not four steps of K.
+    pub fn bytes(op: &MatrixOp, operand: u32, registers: usize, flip: u32) -> Option<Unpack> {
+        let (split, lanes) = match operand {
+            0 => (layout::a_split(op), layout::a_lanes(op)),
+            _ => (layout::b_split(op), layout::b_lanes(op)),
+        };
+        if !split.chunk.is_multiple_of(4) {
+            return None;
+        }
+        let split = KSplit {
+            chunk: split.chunk / 4,
+            ..split
+        };
+        Some(Unpack {
+            element: Element::F32,
+            split,
+            lanes,
+            signs: flip,
+            signed: false,
+            limit: 0.0,
+            places: places(op, operand, split, (lanes, registers, 1)),
+        })
+    }
+}
+
+/// The `places` of an [`Unpack`] of so many vectors for each register.
+fn places(
+    op: &MatrixOp,
+    operand: u32,
+    split: KSplit,
+    (lanes, registers, items): (usize, usize, usize),
+) -> Box<[u16]> {
+    // Rows of A beyond those side by side (32x16x128 WMMA) begin again, in other columns.
+    let passes = if operand == 0 {
+        (op.m / lanes).max(1)
+    } else {
+        1
+    };
+    let KSplit { chunk, groups, .. } = split;
+    let mut places = Vec::new();
+    for register in 0..registers / passes {
+        for lane in (0..groups * lanes).step_by(16) {
+            for item in 0..items {
+                let (group, item) = (lane / lanes, register * items + item);
+                let k = (item / chunk * groups + split.order(group)) * chunk + item % chunk;
+                assert!(k < MAX_K, "{} has K beyond the panels", op.k);
+                places.push((k * STRIDE + lane % lanes) as u16);
+            }
+        }
+    }
+    places.into()
 }

@@ -200,7 +200,13 @@ impl Fused {
     pub fn new(op: &MatrixOp, a: Range, b: Range, panels: (usize, usize, usize)) -> Fused {
         let specials = !a.is_finite() || !b.is_finite();
         let zeros = a.zeros || b.zeros;
-        let least = |exponent| if zeros { 2f32.powi(exponent) } else { 0.0 };
+        let least = |exponent: i32| {
+            if zeros {
+                f32::from_bits(((exponent + 127) as u32) << 23)
+            } else {
+                0.0
+            }
+        };
         let mut fused = Fused {
             // Of f16 and 8-bit floats sums of exponents lie between -30 and 30 by format.
             bases: (0, 0),

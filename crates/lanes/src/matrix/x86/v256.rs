@@ -17,6 +17,7 @@ impl Vector for V256 {
     type D = __m256d;
     type M = __m256i;
     const LANES: usize = 8;
+    const SUMS: usize = 8;
 
     #[inline(always)]
     fn zero() -> Self::F {
@@ -388,11 +389,56 @@ impl Vector for V256 {
     }
 
     #[inline(always)]
-    fn lookup8(table: &[f32; 8], x: Self::I) -> Self::F {
+    fn lookup_signed(table: &[f32; 8], x: Self::I) -> Self::F {
         unsafe {
             let table = _mm256_loadu_ps(table.as_ptr());
-            _mm256_permutevar8x32_ps(table, x)
+            let sign = _mm256_and_si256(_mm256_slli_epi32::<28>(x), _mm256_set1_epi32(i32::MIN));
+            _mm256_xor_ps(
+                _mm256_permutevar8x32_ps(table, x),
+                _mm256_castsi256_ps(sign),
+            )
         }
+    }
+
+    #[inline(always)]
+    fn flush16(x: Self::I, mask: i32) -> Self::I {
+        unsafe {
+            let bits = _mm256_and_si256(x, _mm256_set1_epi32(mask));
+            _mm256_andnot_si256(_mm256_cmpeq_epi16(bits, _mm256_setzero_si256()), x)
+        }
+    }
+
+    #[inline(always)]
+    fn any_zero_byte(x: Self::I) -> bool {
+        unsafe { _mm256_movemask_epi8(_mm256_cmpeq_epi8(x, _mm256_setzero_si256())) != 0 }
+    }
+
+    #[inline(always)]
+    fn max_u16(a: Self::I, b: Self::I) -> Self::I {
+        unsafe { _mm256_max_epu16(a, b) }
+    }
+
+    #[inline(always)]
+    fn max_u8(a: Self::I, b: Self::I) -> Self::I {
+        unsafe { _mm256_max_epu8(a, b) }
+    }
+
+    #[inline(always)]
+    fn all() -> Self::M {
+        unsafe { _mm256_set1_epi32(-1) }
+    }
+
+    #[inline(always)]
+    fn ordered(m: Self::M, a: Self::F, b: Self::F) -> Self::M {
+        unsafe {
+            let ordered = _mm256_cmp_ps::<_CMP_ORD_Q>(a, b);
+            _mm256_and_si256(m, _mm256_castps_si256(ordered))
+        }
+    }
+
+    #[inline(always)]
+    fn is_all(m: Self::M) -> bool {
+        unsafe { _mm256_movemask_epi8(m) == -1 }
     }
 
     #[inline(always)]

@@ -5,7 +5,7 @@
 
 use core::arch::x86_64::*;
 
-use super::vector::Vector;
+use super::vector::{Bytes, Vector};
 
 /// Sixteen lanes.
 #[derive(Clone, Copy, Debug)]
@@ -17,6 +17,7 @@ impl Vector for V512 {
     type D = __m512d;
     type M = __mmask16;
     const LANES: usize = 16;
+    const SUMS: usize = 16;
 
     #[inline(always)]
     fn zero() -> Self::F {
@@ -380,11 +381,48 @@ impl Vector for V512 {
     }
 
     #[inline(always)]
-    fn lookup8(table: &[f32; 8], x: Self::I) -> Self::F {
+    fn lookup_signed(table: &[f32; 8], x: Self::I) -> Self::F {
         unsafe {
-            let table = _mm512_broadcast_f32x8(_mm256_loadu_ps(table.as_ptr()));
+            let low = _mm256_loadu_ps(table.as_ptr());
+            let high = _mm256_xor_ps(low, _mm256_set1_ps(-0.0));
+            let table = _mm512_insertf32x8::<1>(_mm512_castps256_ps512(low), high);
             _mm512_permutexvar_ps(x, table)
         }
+    }
+
+    #[inline(always)]
+    fn flush16(x: Self::I, mask: i32) -> Self::I {
+        unsafe { _mm512_maskz_mov_epi16(_mm512_test_epi16_mask(x, _mm512_set1_epi32(mask)), x) }
+    }
+
+    #[inline(always)]
+    fn any_zero_byte(x: Self::I) -> bool {
+        unsafe { _mm512_testn_epi8_mask(x, x) != 0 }
+    }
+
+    #[inline(always)]
+    fn max_u16(a: Self::I, b: Self::I) -> Self::I {
+        unsafe { _mm512_max_epu16(a, b) }
+    }
+
+    #[inline(always)]
+    fn max_u8(a: Self::I, b: Self::I) -> Self::I {
+        unsafe { _mm512_max_epu8(a, b) }
+    }
+
+    #[inline(always)]
+    fn all() -> Self::M {
+        0xffff
+    }
+
+    #[inline(always)]
+    fn ordered(m: Self::M, a: Self::F, b: Self::F) -> Self::M {
+        unsafe { _mm512_mask_cmp_ps_mask::<_CMP_ORD_Q>(m, a, b) }
+    }
+
+    #[inline(always)]
+    fn is_all(m: Self::M) -> bool {
+        m == 0xffff
     }
 
     #[inline(always)]
@@ -501,5 +539,12 @@ impl Vector for V512 {
             let most = _mm512_xor_si512(_mm512_srai_epi32::<31>(a), _mm512_set1_epi32(i32::MAX));
             _mm512_mask_mov_epi32(sum, over, most)
         }
+    }
+}
+
+impl Bytes for V512 {
+    #[inline(always)]
+    fn dot_bytes(a: Self::I, b: Self::I, c: Self::I) -> Self::I {
+        unsafe { _mm512_dpbusd_epi32(c, a, b) }
     }
 }

@@ -16,6 +16,8 @@ pub(super) trait Vector: Copy {
     type M: Copy;
     /// Lanes of a vector.
     const LANES: usize;
+    /// Vectors of sums that a kernel holds in registers, with room for its operands.
+    const SUMS: usize;
 
     /// f32 lanes of zero.
     fn zero() -> Self::F;
@@ -81,6 +83,15 @@ pub(super) trait Vector: Copy {
 
     /// `a` where the mask is set, else `b`.
     fn select(m: Self::M, a: Self::I, b: Self::I) -> Self::I;
+
+    /// A condition that holds in all lanes.
+    fn all() -> Self::M;
+
+    /// `m` where neither `a` nor `b` is NaN.
+    fn ordered(m: Self::M, a: Self::F, b: Self::F) -> Self::M;
+
+    /// Whether a condition holds in all lanes.
+    fn is_all(m: Self::M) -> bool;
 
     /// Element `i` of every four lanes, in all four.
     fn quad(x: Self::F, i: usize) -> Self::F;
@@ -161,8 +172,18 @@ pub(super) trait Vector: Copy {
     /// so that rounding again to f32 rounds just once. A zero sum is +0.
     fn add_odd(a: Self::D, b: Self::D) -> Self::D;
 
-    /// Entry x & 7 of a table.
-    fn lookup8(table: &[f32; 8], x: Self::I) -> Self::F;
+    /// Entry x & 7 of a table, with bit 3 of x for a sign.
+    fn lookup_signed(table: &[f32; 8], x: Self::I) -> Self::F;
+
+    /// 16-bit items without any of the bits of `mask` become 0.
+    fn flush16(x: Self::I, mask: i32) -> Self::I;
+
+    /// Whether any byte is zero.
+    fn any_zero_byte(x: Self::I) -> bool;
+
+    fn max_u16(a: Self::I, b: Self::I) -> Self::I;
+
+    fn max_u8(a: Self::I, b: Self::I) -> Self::I;
 
     /// # Safety
     /// `p` must be valid for reading LANES / 2 doubles.
@@ -209,4 +230,10 @@ pub(super) trait Vector: Copy {
 
     /// Clamped to the range of i32.
     fn add_saturating(a: Self::I, b: Self::I) -> Self::I;
+}
+
+/// Products of bytes, which AVX2 has no instruction for.
+pub(super) trait Bytes: Vector {
+    /// Sums of products of four bytes, unsigned ones of `a` and signed ones of `b`, added to `c`.
+    fn dot_bytes(a: Self::I, b: Self::I, c: Self::I) -> Self::I;
 }

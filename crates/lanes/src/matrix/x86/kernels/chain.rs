@@ -2,17 +2,18 @@
 //! exactly, those of integers of sparse instructions among them.
 
 use super::super::plan::{Job, Layout, Plan, by_layout};
+use super::super::range::Exact;
 use super::super::scratch::{MAX_K, STRIDE, Scratch};
 use super::super::tile::Tile;
 use super::super::vector::Vector;
-use super::{a_at, sources, unroll};
+use super::{Strip, Sums, a_at, columns, strips, unroll};
 
 /// What the chains start from, and what comes of them.
 pub mod start {
     /// The accumulators.
     pub const PLAIN: u8 = 0;
-    /// The accumulators, -0 as +0.
-    pub const CLEARED: u8 = 1;
+    /// The accumulators, -0 as +0, if sums are exact with them.
+    pub const EXACT: u8 = 1;
     /// Zero; the sums are whole numbers and added to i32 accumulators, wrapping.
     pub const WRAPPING: u8 = 2;
     /// The same, saturating.
@@ -24,7 +25,7 @@ pub mod start {
 /// # Safety
 /// The host must support the instructions of `V`; the plan must fit the tile.
 #[inline(always)]
-pub unsafe fn chain<V: Vector, const ROWS: usize, const START: u8, const SPARSE: bool>(
+pub unsafe fn chain<V: Vector, const START: u8, const SPARSE: bool>(
     scratch: &Scratch,
     length: usize,
     plan: &Plan,
@@ -36,13 +37,13 @@ pub unsafe fn chain<V: Vector, const ROWS: usize, const START: u8, const SPARSE:
             by_layout!(
                 plan,
                 [Tall, Square, Wave32, Wave64],
-                L => rows::<V, L, ROWS, START, SPARSE>(scratch, length, plan, tile)
+                L => rows::<V, L, START, SPARSE>(scratch, length, plan, tile)
             );
         } else {
             by_layout!(
                 plan,
                 [Tall, Square, Quad, Wave32, Wave64, Rdna3Wave32, Rdna3Wave64],
-                L => rows::<V, L, ROWS, START, SPARSE>(scratch, length, plan, tile)
+                L => rows::<V, L, START, SPARSE>(scratch, length, plan, tile)
             );
         }
     }
@@ -51,104 +52,181 @@ pub unsafe fn chain<V: Vector, const ROWS: usize, const START: u8, const SPARSE:
 /// # Safety
 /// As for `chain`.
 #[inline(always)]
-unsafe fn rows<V: Vector, L: Layout, const ROWS: usize, const START: u8, const SPARSE: bool>(
+unsafe fn rows<V: Vector, L: Layout, const START: u8, const SPARSE: bool>(
     scratch: &Scratch,
     length: usize,
     plan: &Plan,
     tile: &Tile,
 ) {
-    for job in plan.jobs() {
+    strips!(V, L, plan, (job, number, row, lane) => {
         // SAFETY: by the contract of this function.
-        unsafe { one::<V, L, ROWS, START, SPARSE>(scratch, length, job, tile) };
-    }
+        unsafe { strip::<V, L, START, SPARSE>(scratch, length, job, tile, 0.0) };
+    });
 }
 
-/// One job of a plan.
+/// Chains where accumulators and sums are exact; takes these rows out of `left`, which has a bit for each row of each job.
 ///
 /// # Safety
-/// As for `chain`; the layout must be that of the plan.
+/// As for `chain`.
 #[inline(always)]
-pub unsafe fn one<V: Vector, L: Layout, const ROWS: usize, const START: u8, const SPARSE: bool>(
+pub unsafe fn exact<V: Vector, const SPARSE: bool>(
     scratch: &Scratch,
     length: usize,
-    job: &Job,
+    plan: &Plan,
     tile: &Tile,
+    exact: &Exact,
+    left: &mut [u16; 8],
 ) {
-    assert!(length <= if SPARSE { MAX_K / 2 } else { MAX_K });
-    for lane in (0..16 / V::LANES).map(|i| i * V::LANES) {
-        let (a, b) = sources::<V, L>(scratch, job, lane);
-        let select = scratch.select.as_flattened()[job.a..].as_ptr();
-        let panels = (a, b, select);
-        // SAFETY: rows of D, up to COUNT, are the tile's; `sources` checked the columns.
-        unsafe {
-            strip::<V, L, ROWS, START, SPARSE, 0>(panels, length, job, tile, lane);
-            if ROWS < L::COUNT {
-                strip::<V, L, ROWS, START, SPARSE, 8>(panels, length, job, tile, lane);
-            }
+    // SAFETY: by the contract of this function.
+    unsafe {
+        if SPARSE {
+            by_layout!(
+                plan,
+                [Tall, Square],
+                L => exact_rows::<V, L, SPARSE>(scratch, length, plan, tile, exact, left)
+            );
+        } else {
+            by_layout!(
+                plan,
+                [Tall, Square, Quad],
+                L => exact_rows::<V, L, SPARSE>(scratch, length, plan, tile, exact, left)
+            );
         }
     }
 }
 
-/// ROWS rows from FIRST on.
+/// # Safety
+/// As for `chain`.
+#[inline(always)]
+unsafe fn exact_rows<V: Vector, L: Layout, const SPARSE: bool>(
+    scratch: &Scratch,
+    length: usize,
+    plan: &Plan,
+    tile: &Tile,
+    exact: &Exact,
+    left: &mut [u16; 8],
+) {
+    let done = !(((1u32 << Strip::<V, L>::ROWS) - 1) as u16);
+    strips!(V, L, plan, (job, number, row, lane) => {
+        // SAFETY: by the contract of this function.
+        let is_exact = unsafe {
+            strip::<V, L, { start::EXACT }, SPARSE>(scratch, length, job, tile, exact.magic)
+        };
+        if is_exact {
+            // A strip has the columns of one job, or of two.
+            let jobs = (Strip::<V, L>::COLUMNS * V::LANES / 16).max(1);
+            for left in left.iter_mut().skip(number + lane / 16).take(jobs) {
+                *left &= done.rotate_left(row as u32);
+            }
+        }
+    });
+}
+
+/// One strip; false if sums are to be EXACT and are not, and then nothing is done. `magic` is that of [`Exact`].
 ///
 /// # Safety
-/// As for `chain`; the pointers must point into as many panel rows as `length` says.
+/// As for `chain`; the layout must be that of the plan.
 #[inline(always)]
-unsafe fn strip<
-    V: Vector,
-    L: Layout,
-    const ROWS: usize,
-    const START: u8,
-    const SPARSE: bool,
-    const FIRST: usize,
->(
-    (a, b, select): (*const f32, *const f32, *const u32),
+unsafe fn strip<V: Vector, L: Layout, const START: u8, const SPARSE: bool>(
+    scratch: &Scratch,
     length: usize,
     job: &Job,
     tile: &Tile,
-    lane: usize,
-) {
-    let count = const { if ROWS < L::COUNT { ROWS } else { L::COUNT } };
-    let mut sums = [V::zero(); 16];
-    // SAFETY: by the contract of this function.
+    magic: f32,
+) -> bool {
+    assert!(length <= if SPARSE { MAX_K / 2 } else { MAX_K });
+    let (rows, columns) = const { (Strip::<V, L>::ROWS, Strip::<V, L>::COLUMNS) };
+    let (a, b) = Strip::<V, L>::sources(scratch, job);
+    let select = scratch.select.as_flattened()[job.a..].as_ptr();
+    let mut sums: Sums<V> = [[V::zero(); 2]; 16];
+    // SAFETY: rows of D, up to COUNT, are the tile's; `sources` checked the columns.
     unsafe {
-        if START <= start::CLEARED {
-            unroll!(count, row => {
-                sums[row] = V::load(tile.c::<L>(job, FIRST + row, lane));
-                if START == start::CLEARED {
-                    sums[row] = V::add(sums[row], V::zero());
-                }
+        if START <= start::EXACT {
+            unroll!(rows, row => {
+                columns!(columns, column => {
+                    sums[row][column] = V::load(tile.c::<L>(job, row, column * V::LANES));
+                });
+            });
+        }
+        if START == start::EXACT {
+            if !is_exact::<V, L>(&sums, magic) {
+                return false;
+            }
+            unroll!(rows, row => {
+                columns!(columns, column => {
+                    sums[row][column] = V::add(sums[row][column], V::zero());
+                });
             });
         }
         for k in 0..length {
             let a = a.add(k * STRIDE);
             if SPARSE {
                 let select = select.add(k * STRIDE);
-                unroll!(count, row => {
-                    let from = *select.add(L::source(FIRST + row)) as usize;
-                    let b = V::load(b.add(from));
-                    sums[row] = V::fma(a_at::<V, L>(a, FIRST + row), b, sums[row]);
+                unroll!(rows, row => {
+                    let from = b.add(*select.add(L::source(row)) as usize);
+                    let a = a_at::<V, L>(a, row);
+                    columns!(columns, column => {
+                        let b = V::load(from.add(column * V::LANES));
+                        sums[row][column] = V::fma(a, b, sums[row][column]);
+                    });
                 });
             } else {
-                let b = V::load(b.add(k * STRIDE));
-                unroll!(count, row => {
-                    sums[row] = V::fma(a_at::<V, L>(a, FIRST + row), b, sums[row]);
+                let b = b.add(k * STRIDE);
+                let mut bs = [V::zero(); 2];
+                columns!(columns, column => {
+                    bs[column] = V::load(b.add(column * V::LANES));
+                });
+                unroll!(rows, row => {
+                    columns!(columns, column => {
+                        let a = if L::QUAD { a.add(column * V::LANES) } else { a };
+                        let a = a_at::<V, L>(a, row);
+                        sums[row][column] = V::fma(a, bs[column], sums[row][column]);
+                    });
                 });
             }
         }
-        unroll!(count, row => {
-            let sum = if START <= start::CLEARED {
-                V::canonical(sums[row])
-            } else {
-                let sum = V::truncate(sums[row]);
-                let old = V::bits(V::load(tile.c::<L>(job, FIRST + row, lane)));
-                V::float(if START == start::SATURATING {
+        if START <= start::EXACT {
+            Strip::<V, L>::store(sums, job, tile);
+            return true;
+        }
+        unroll!(rows, row => {
+            columns!(columns, column => {
+                let lane = column * V::LANES;
+                let sum = V::truncate(sums[row][column]);
+                let old = V::bits(V::load(tile.c::<L>(job, row, lane)));
+                let sum = if START == start::SATURATING {
                     V::add_saturating(old, sum)
                 } else {
                     V::add_i(old, sum)
-                })
-            };
-            V::store(tile.d::<L>(job, FIRST + row, lane), sum);
+                };
+                V::store(tile.d::<L>(job, row, lane), V::float(sum));
+            });
         });
     }
+    true
+}
+
+/// Whether accumulators are multiples of the unit of [`Exact`] and not too large.
+#[inline(always)]
+fn is_exact<V: Vector, L: Layout>(sums: &Sums<V>, magic: f32) -> bool {
+    let (rows, columns) = const { (Strip::<V, L>::ROWS, Strip::<V, L>::COLUMNS) };
+    let magic = V::splat(magic);
+    let mut upper = [V::splat_i(0); 2];
+    let mut changed = [V::splat_i(0); 2];
+    unroll!(rows, row => {
+        columns!(columns, column => {
+            let x = sums[row][column];
+            let sum = V::add(x, magic);
+            let i = row % 2;
+            upper[i] = V::or_xor(upper[i], V::bits(sum), V::bits(magic));
+            changed[i] = V::or_xor(changed[i], V::bits(V::sub(sum, magic)), V::bits(x));
+        });
+    });
+    // The sign of a zero may change.
+    let changed = V::and(V::or(changed[0], changed[1]), V::splat_i(i32::MAX));
+    let upper = V::and(
+        V::or(upper[0], upper[1]),
+        V::splat_i(0xff80_0000_u32 as i32),
+    );
+    V::is_all(V::equal(V::or(changed, upper), V::splat_i(0)))
 }

@@ -1,12 +1,9 @@
 //! Checks of operands and accumulators that decide which kernel may take them.
 
 use super::super::super::op::Element;
-use super::super::plan::{Job, Layout};
-use super::super::range::{Exact, Range};
+use super::super::range::Range;
 use super::super::scratch::STRIDE;
-use super::super::tile::Tile;
 use super::super::vector::Vector;
-use super::unroll;
 
 /// What the floats of 16 or 8 bits in some registers span.
 ///
@@ -26,10 +23,10 @@ pub unsafe fn encoded<V: Vector>(element: Element, rows: &[*const u32], lanes: u
     let nan = V::splat_i(nan as i32);
     let magnitude = V::splat_i(magnitude);
     let ones = V::splat_i(-1);
-    // The complement of the largest, the smallest, the smallest less one, all bits, and the
-    // smallest distance from the NaN of the FNUZ formats.
+    // The largest, the smallest, the smallest less one, all bits, and the smallest distance from the NaN of the FNUZ
+    // formats.
     let (mut top, mut zero, mut low, mut bits, mut special) =
-        (ones, ones, ones, V::splat_i(0), ones);
+        (V::splat_i(0), ones, ones, V::splat_i(0), ones);
     for row in rows {
         for lane in (0..lanes / V::LANES).map(|i| i * V::LANES) {
             // SAFETY: registers have `lanes` lanes.
@@ -37,12 +34,12 @@ pub unsafe fn encoded<V: Vector>(element: Element, rows: &[*const u32], lanes: u
             let y = V::and(x, magnitude);
             bits = V::or(bits, y);
             if byte {
-                top = V::min_u8(top, V::xor(y, ones));
+                top = V::max_u8(top, y);
                 zero = V::min_u8(zero, y);
                 low = V::min_u8(low, V::add_i8(y, ones));
                 special = V::min_u8(special, V::xor(x, nan));
             } else {
-                top = V::min_u16(top, V::xor(y, ones));
+                top = V::max_u16(top, y);
                 zero = V::min_u16(zero, y);
                 low = V::min_u16(low, V::add_i16(y, ones));
             }
@@ -58,12 +55,13 @@ pub unsafe fn encoded<V: Vector>(element: Element, rows: &[*const u32], lanes: u
     }
     let mut range = Range::of_encoded(
         element,
-        !least::<V>(top, byte) & mask,
+        !least::<V>(V::xor(top, ones), byte) & mask,
         low,
         bits & mantissa & mask,
         least::<V>(zero, byte) == 0,
     );
-    if matches!(element, Element::Fp8Fnuz | Element::Bf8Fnuz) && least::<V>(special, byte) == 0 {
+    let fnuz = matches!(element, Element::Fp8Fnuz | Element::Bf8Fnuz);
+    if fnuz && V::any_zero_byte(special) {
         range.top = u32::MAX;
     }
     range
@@ -102,12 +100,12 @@ pub unsafe fn floats<V: Vector>(rows: &[[f32; STRIDE]], lanes: usize) -> Range {
 /// # Safety
 /// The host must support the instructions of `V`; the registers must have `lanes` lanes.
 #[inline(always)]
-pub unsafe fn registers<V: Vector>(rows: &[*const f32], lanes: usize) -> Range {
+pub unsafe fn registers<V: Vector>(rows: &[*const u32], lanes: usize) -> Range {
     let mut found = Found::new::<V>();
     for row in rows {
         for lane in (0..lanes / V::LANES).map(|i| i * V::LANES) {
             // SAFETY: registers have `lanes` lanes.
-            found.add::<V>(V::bits(unsafe { V::load(row.add(lane)) }));
+            found.add::<V>(V::bits(unsafe { V::load(row.add(lane).cast()) }));
         }
     }
     found.range::<V>()
@@ -171,59 +169,19 @@ fn least_lane<V: Vector>(x: V::I) -> u32 {
     out.into_iter().min().unwrap_or(0)
 }
 
-/// Whether an accumulator other than zero is smaller than `least`.
-///
-/// # Safety
-/// The host must support the instructions of `V`; the registers must have `lanes` lanes.
-#[inline(always)]
-pub unsafe fn has_smaller<V: Vector>(rows: &[*const f32], lanes: usize, least: f32) -> bool {
-    let all = V::splat_i(-1);
-    let mut low = all;
-    for row in rows {
-        for lane in (0..lanes / V::LANES).map(|i| i * V::LANES) {
-            // SAFETY: registers have `lanes` lanes.
-            let x = V::bits(unsafe { V::load(row.add(lane)) });
-            // Zero wraps to the largest number.
-            low = V::min_u(low, V::add_i(V::and(x, V::splat_i(i32::MAX)), all));
-        }
-    }
-    least_lane::<V>(low) < least.to_bits() - 1
-}
-
 /// Whether the magnitude of any f32, as bits, is `least` or more.
 ///
 /// # Safety
 /// The host must support the instructions of `V`; the registers must have `lanes` lanes.
 #[inline(always)]
-pub unsafe fn has_larger<V: Vector>(rows: &[*const f32], lanes: usize, least: u32) -> bool {
+pub unsafe fn has_larger<V: Vector>(rows: &[*const u32], lanes: usize, least: u32) -> bool {
     let mut top = V::splat_i(0);
     for row in rows {
         for lane in (0..lanes / V::LANES).map(|i| i * V::LANES) {
             // SAFETY: registers have `lanes` lanes.
-            let x = V::bits(unsafe { V::load(row.add(lane)) });
+            let x = V::bits(unsafe { V::load(row.add(lane).cast()) });
             top = V::max_i(top, V::and(x, V::splat_i(i32::MAX)));
         }
     }
     V::any_greater(top, V::splat_i(least as i32 - 1))
-}
-
-/// Whether all accumulators of a job are multiples of the unit of [`Exact`] and not too large.
-///
-/// # Safety
-/// The host must support the instructions of `V`; the job and its layout must fit the tile.
-#[inline(always)]
-pub unsafe fn is_exact<V: Vector, L: Layout>(exact: &Exact, job: &Job, tile: &Tile) -> bool {
-    let magic = V::splat(exact.magic);
-    let (mut upper, mut changed) = (V::splat_i(0), V::splat_i(0));
-    for lane in (0..16 / V::LANES).map(|i| i * V::LANES) {
-        unroll!(L::COUNT, row => {
-            // SAFETY: by the contract of this function.
-            let x = unsafe { V::load(tile.c::<L>(job, row, lane)) };
-            let sum = V::add(x, magic);
-            upper = V::or_xor(upper, V::bits(sum), V::bits(magic));
-            changed = V::or_xor(changed, V::bits(V::sub(sum, magic)), V::bits(x));
-        });
-    }
-    // The sign of a zero may change.
-    V::any_bits(changed) & 0x7fff_ffff == 0 && V::any_bits(upper) & 0xff80_0000 == 0
 }

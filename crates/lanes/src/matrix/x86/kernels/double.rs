@@ -27,8 +27,8 @@ pub unsafe fn double<V: Vector>(
                 unsafe {
                     let at = 16 * quarter + lane;
                     let (low, high) = V::zip_d(
-                        V::load(tile.c[2 * item].add(at)),
-                        V::load(tile.c[2 * item + 1].add(at)),
+                        V::load(tile.c[2 * item].add(at).cast()),
+                        V::load(tile.c[2 * item + 1].add(at).cast()),
                     );
                     let (mut low, mut high) = (V::xor_d(low, negate), V::xor_d(high, negate));
                     for (a, b) in a.iter().zip(&b) {
@@ -49,8 +49,8 @@ pub unsafe fn double<V: Vector>(
                     let nan = f64::from_bits(NAN64);
                     let (low, high) =
                         V::unzip_d(V::canonical_d(low, nan), V::canonical_d(high, nan));
-                    V::store(tile.d[2 * item].add(at), low);
-                    V::store(tile.d[2 * item + 1].add(at), high);
+                    V::store(tile.d[2 * item].add(at).cast(), low);
+                    V::store(tile.d[2 * item + 1].add(at).cast(), high);
                 }
             }
         }

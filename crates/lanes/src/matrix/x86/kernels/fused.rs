@@ -1,11 +1,11 @@
 //! CDNA3's fused sums, see `matrix::fused`.
 
 use super::super::plan::{Job, Layout, Plan, by_layout};
-use super::super::range::{Exact, Fused};
+use super::super::range::Fused;
 use super::super::scratch::{MAX_K, Panel, STRIDE, Scratch};
 use super::super::tile::Tile;
 use super::super::vector::Vector;
-use super::{a_at, chain, check, reference, select, sources, unroll};
+use super::{a_at, reference, select, sources, unroll};
 
 /// Exponents of a panel as bytes: floor(log2 |x|), at least `min`, less `base`; -128 for 0.
 ///
@@ -40,18 +40,18 @@ unsafe fn exponents<V: Vector>(
 /// 16 columns. The products are exact in f32 and stay so when scaled to 2^(E - 24), so
 /// that the conversion to i32 is the truncation towards zero. See [`tail`] for the rest.
 ///
-/// Jobs whose sums are `exact` are plain chains.
+/// Of each job only the rows that are `left` are formed.
 ///
 /// # Safety
 /// The host must support the instructions of `V`; the plan must fit the tile.
 #[inline(always)]
-pub unsafe fn fused<V: Vector, const ROWS: usize, const SPARSE: bool>(
+pub unsafe fn fused<V: Vector, const SPARSE: bool>(
     scratch: &mut Scratch,
     k: usize,
     plan: &Plan,
     tile: &Tile,
     shape: &Fused,
-    exact: Option<&Exact>,
+    left: &[u16; 8],
     (group, parity): (usize, bool),
 ) {
     // SAFETY: by the contract of this function.
@@ -60,17 +60,17 @@ pub unsafe fn fused<V: Vector, const ROWS: usize, const SPARSE: bool>(
             (4, false) if !SPARSE => by_layout!(
                 plan,
                 [Tall, Square, Quad],
-                L => jobs::<V, L, ROWS, 4, false, SPARSE>(scratch, k, plan, tile, shape, exact)
+                L => jobs::<V, L, 4, false, SPARSE>(scratch, k, plan, tile, shape, left)
             ),
             (8, false) => by_layout!(
                 plan,
                 [Tall, Square],
-                L => jobs::<V, L, ROWS, 8, false, SPARSE>(scratch, k, plan, tile, shape, exact)
+                L => jobs::<V, L, 8, false, SPARSE>(scratch, k, plan, tile, shape, left)
             ),
             (16, true) => by_layout!(
                 plan,
                 [Tall, Square],
-                L => jobs::<V, L, ROWS, 16, true, SPARSE>(scratch, k, plan, tile, shape, exact)
+                L => jobs::<V, L, 16, true, SPARSE>(scratch, k, plan, tile, shape, left)
             ),
             _ => unreachable!("no instruction has groups of {group}"),
         }
@@ -91,20 +91,13 @@ struct Group {
 /// # Safety
 /// As for `fused`.
 #[inline(always)]
-unsafe fn jobs<
-    V: Vector,
-    L: Layout,
-    const ROWS: usize,
-    const GROUP: usize,
-    const PARITY: bool,
-    const SPARSE: bool,
->(
+unsafe fn jobs<V: Vector, L: Layout, const GROUP: usize, const PARITY: bool, const SPARSE: bool>(
     scratch: &mut Scratch,
     length: usize,
     plan: &Plan,
     tile: &Tile,
     shape: &Fused,
-    exact: Option<&Exact>,
+    left: &[u16; 8],
 ) {
     let most = if SPARSE { MAX_K / 2 } else { MAX_K };
     assert!(length <= most && length.is_multiple_of(GROUP));
@@ -114,25 +107,20 @@ unsafe fn jobs<
         tops: [[0; 16]; 16],
         bytes: [[[0; 16]; 16]; 2],
     };
-    let mut ready = false;
     let again = tile.again();
-    for job in plan.jobs() {
+    {
+        let Scratch { a, b, ea, eb, .. } = &mut *scratch;
+        let (lanes_a, lanes_b, rows_b) = shape.panels;
+        let ((base_a, base_b), (min_a, min_b)) = (shape.bases, shape.mins);
         // SAFETY: by the contract of this function.
         unsafe {
-            if exact.is_some_and(|exact| check::is_exact::<V, L>(exact, job, tile)) {
-                chain::one::<V, L, ROWS, { chain::start::CLEARED }, SPARSE>(
-                    scratch, length, job, tile,
-                );
-                continue;
-            }
-            if !ready {
-                ready = true;
-                let Scratch { a, b, ea, eb, .. } = &mut *scratch;
-                let (lanes_a, lanes_b, rows_b) = shape.panels;
-                let ((base_a, base_b), (min_a, min_b)) = (shape.bases, shape.mins);
-                exponents::<V>(&a[..length], ea, lanes_a, min_a, base_a);
-                exponents::<V>(&b[..rows_b], eb, lanes_b, min_b, base_b);
-            }
+            exponents::<V>(&a[..length], ea, lanes_a, min_a, base_a);
+            exponents::<V>(&b[..rows_b], eb, lanes_b, min_b, base_b);
+        }
+    }
+    for (job, &left) in plan.jobs().iter().zip(left) {
+        if left == 0 {
+            continue;
         }
         for first in (0..length / GROUP).map(|i| i * GROUP) {
             let [even, odd] = &mut group.bytes;
@@ -162,10 +150,17 @@ unsafe fn jobs<
             // SAFETY: by the contract of this function; GROUP rows of the panels follow `first`.
             unsafe {
                 let rows = (first, GROUP);
-                let apart =
-                    reference::sums::<V, L, SPARSE>(scratch, job, rows, tile, shape, PARITY);
+                let apart = reference::sums::<V, L, SPARSE>(
+                    scratch,
+                    (job, left),
+                    rows,
+                    tile,
+                    shape,
+                    PARITY,
+                );
                 if !shape.all {
-                    sums::<V, L, GROUP, PARITY, SPARSE>(scratch, job, first, tile, &mut group);
+                    let what = (job, left);
+                    sums::<V, L, GROUP, PARITY, SPARSE>(scratch, what, first, tile, &mut group);
                 }
                 if let Some(apart) = apart {
                     apart.store::<L>(job, tile);
@@ -175,14 +170,14 @@ unsafe fn jobs<
     }
 }
 
-/// One group of a job.
+/// One group of the rows of a job that are left.
 ///
 /// # Safety
 /// As for `fused`; the panels must have GROUP rows from `first` on.
 #[inline(always)]
 unsafe fn sums<V: Vector, L: Layout, const GROUP: usize, const PARITY: bool, const SPARSE: bool>(
     scratch: &Scratch,
-    job: &Job,
+    (job, left): (&Job, u16),
     first: usize,
     tile: &Tile,
     group: &mut Group,
@@ -202,7 +197,7 @@ unsafe fn sums<V: Vector, L: Layout, const GROUP: usize, const PARITY: bool, con
             // The largest distance of an accumulator's exponent from E, as exponent fields.
             let mut distance = V::splat_i(i32::MIN);
             let mut largest = V::splat_i(0);
-            for row in 0..L::COUNT {
+            for row in rows_of::<L>(left) {
                 if SPARSE {
                     unroll!(GROUP, k => {
                         bs[k] = V::load(b.add(*select.add(k * STRIDE + L::source(row)) as usize));
@@ -230,14 +225,20 @@ unsafe fn sums<V: Vector, L: Layout, const GROUP: usize, const PARITY: bool, con
                 V::store(group.tops[row].as_mut_ptr().add(lane).cast(), V::float(top));
             }
             if !V::any_greater(distance, V::splat_i(5 << 23)) {
-                tails::<V, L, PARITY, NEAR>(job, tile, group, lane);
+                tails::<V, L, PARITY, NEAR>((job, left), tile, group, lane);
             } else if !V::any_greater(largest, V::splat_i(0x7f00_0000)) {
-                tails::<V, L, PARITY, FAR>(job, tile, group, lane);
+                tails::<V, L, PARITY, FAR>((job, left), tile, group, lane);
             } else {
-                tails::<V, L, PARITY, SPECIAL>(job, tile, group, lane);
+                tails::<V, L, PARITY, SPECIAL>((job, left), tile, group, lane);
             }
         }
     }
+}
+
+/// The rows of a job that have a bit.
+#[inline(always)]
+pub fn rows_of<L: Layout>(left: u16) -> impl Iterator<Item = usize> {
+    (0..L::COUNT).filter(move |row| left >> row & 1 == 1)
 }
 
 /// All accumulators are near the sums: see [`near_tail`].
@@ -253,12 +254,12 @@ const SPECIAL: u8 = 2;
 /// As for `fused`.
 #[inline(always)]
 unsafe fn tails<V: Vector, L: Layout, const PARITY: bool, const WHERE: u8>(
-    job: &Job,
+    (job, left): (&Job, u16),
     tile: &Tile,
     group: &Group,
     lane: usize,
 ) {
-    for row in 0..L::COUNT {
+    for row in rows_of::<L>(left) {
         // SAFETY: by the contract of this function; rows of the group have 16 elements.
         unsafe {
             let sum = V::bits(V::load(group.sums[row].as_ptr().add(lane).cast()));

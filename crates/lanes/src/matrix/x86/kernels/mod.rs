@@ -16,8 +16,11 @@ pub mod select;
 pub mod tree;
 pub mod unpack;
 
+use std::marker::PhantomData;
+
 use super::plan::{Job, Layout};
 use super::scratch::{STRIDE, Scratch};
+use super::tile::Tile;
 use super::vector::Vector;
 
 /// Repeats a block for the rows 0 to `$count` - 1 (16 at most), which are constants to it.
@@ -33,6 +36,99 @@ macro_rules! unroll {
     };
 }
 use unroll;
+
+/// Repeats a block for the columns of a strip, one or two, which are constants to it.
+macro_rules! columns {
+    ($count:expr, $column:ident => $body:block) => {
+        unroll!(@ $count, $column, $body, 0 1)
+    };
+}
+use columns;
+
+/// How a kernel takes jobs apart: strips of `ROWS` rows and of `COLUMNS` vectors side by side, whose sums stay in
+/// registers.
+pub struct Strip<V, L>(PhantomData<(V, L)>);
+
+impl<V: Vector, L: Layout> Strip<V, L> {
+    pub const COLUMNS: usize = if L::WIDTH > V::LANES { 2 } else { 1 };
+    pub const ROWS: usize = {
+        let rows = V::SUMS / Self::COLUMNS;
+        if rows < L::COUNT { rows } else { L::COUNT }
+    };
+
+    /// Pointers into row 0 of the panels for a strip.
+    #[inline(always)]
+    fn sources(scratch: &Scratch, job: &Job) -> (*const f32, *const f32) {
+        let columns = Self::COLUMNS * V::LANES;
+        let rows = if L::QUAD {
+            columns
+        } else {
+            L::source(Self::ROWS - 1) + 1
+        };
+        assert!(job.a + rows <= STRIDE && job.b + columns <= STRIDE);
+        (
+            scratch.a.as_flattened()[job.a..].as_ptr(),
+            scratch.b.as_flattened()[job.b..].as_ptr(),
+        )
+    }
+
+    /// Stores sums in D; NaN become the one that matrix instructions give.
+    ///
+    /// # Safety
+    /// The host must support the instructions of `V`; the job must be a strip of the tile.
+    #[inline(always)]
+    unsafe fn store(mut sums: Sums<V>, job: &Job, tile: &Tile) {
+        let (rows, columns) = const { (Self::ROWS, Self::COLUMNS) };
+        let mut good = [V::all(); 2];
+        unroll!(rows, row => {
+            if columns == 2 {
+                good[row % 2] = V::ordered(good[row % 2], sums[row][0], sums[row][1]);
+            } else if usize::is_multiple_of(row, 2) {
+                good[row / 2 % 2] = V::ordered(good[row / 2 % 2], sums[row][0], sums[row + 1][0]);
+            }
+        });
+        // The cold way apart: few sums have NaN.
+        if !(V::is_all(good[0]) && V::is_all(good[1])) {
+            unroll!(rows, row => {
+                columns!(columns, column => {
+                    sums[row][column] = V::canonical(sums[row][column]);
+                });
+            });
+        }
+        unroll!(rows, row => {
+            columns!(columns, column => {
+                // SAFETY: by the contract of this function.
+                unsafe {
+                    V::store(
+                        tile.d::<L>(job, row, column * V::LANES),
+                        sums[row][column],
+                    );
+                }
+            });
+        });
+    }
+}
+
+/// The sums of a strip, by row and column.
+type Sums<V> = [[<V as Vector>::F; 2]; 16];
+
+/// Runs a block for every strip of a plan: `$job` begins with the strip, which is row `$row` and lane `$lane` of the
+/// plan's job number `$number`.
+macro_rules! strips {
+    ($vector:ty, $layout:ty, $plan:expr, ($job:ident, $number:ident, $row:ident, $lane:ident) => $body:block) => {
+        for $number in (0..$plan.jobs().len()).step_by(<$layout>::WIDTH / 16) {
+            for $row in (0..<$layout>::COUNT).step_by(Strip::<$vector, $layout>::ROWS) {
+                for $lane in (0..<$layout>::WIDTH)
+                    .step_by(Strip::<$vector, $layout>::COLUMNS * <$vector>::LANES)
+                {
+                    let $job = &$plan.jobs()[$number].at::<$layout>($row, $lane);
+                    $body
+                }
+            }
+        }
+    };
+}
+use strips;
 
 /// A[row, k] for the lanes of a strip: one element, or for 4x4 shapes one per block.
 ///

@@ -8,7 +8,7 @@ use super::super::range::Fused;
 use super::super::scratch::Scratch;
 use super::super::tile::Tile;
 use super::super::vector::Vector;
-use super::unroll;
+use super::fused::rows_of;
 
 /// Sums of one group of a job, where a bit is set for the lane of a row.
 pub struct Apart {
@@ -34,41 +34,46 @@ impl Apart {
     }
 }
 
-/// The sums over the panel rows `first` to `first + count` that the kernels do not form, if there are any.
+/// The sums of the rows that are left, over the panel rows `first` to `first + count`, that the kernels do not form,
+/// if there are any.
 ///
 /// # Safety
 /// The host must support the instructions of `V`; the job and its layout must fit the tile.
 #[inline(always)]
 pub unsafe fn sums<V: Vector, L: Layout, const SPARSE: bool>(
     scratch: &Scratch,
-    job: &Job,
+    (job, left): (&Job, u16),
     rows: (usize, usize),
     tile: &Tile,
     shape: &Fused,
     parity: bool,
 ) -> Option<Box<Apart>> {
     // SAFETY: by the contract of this function.
-    let tiny = shape.least > 0.0 && unsafe { has_tiny::<V, L>(job, tile, shape.least) };
+    let tiny = shape.least > 0.0 && unsafe { has_tiny::<V, L>((job, left), tile, shape.least) };
     if !(tiny || shape.specials || shape.all) {
         return None;
     }
     // SAFETY: by the contract of this function.
-    Some(unsafe { apart::<L, SPARSE>(scratch, job, rows, tile, shape, parity) })
+    Some(unsafe { apart::<L, SPARSE>(scratch, (job, left), rows, tile, shape, parity) })
 }
 
 /// # Safety
 /// As for `sums`.
 #[inline(always)]
-unsafe fn has_tiny<V: Vector, L: Layout>(job: &Job, tile: &Tile, least: f32) -> bool {
+unsafe fn has_tiny<V: Vector, L: Layout>(
+    (job, left): (&Job, u16),
+    tile: &Tile,
+    least: f32,
+) -> bool {
     let all = V::splat_i(-1);
     let mut low = all;
     for lane in (0..16 / V::LANES).map(|i| i * V::LANES) {
-        unroll!(L::COUNT, row => {
+        for row in rows_of::<L>(left) {
             // SAFETY: by the contract of this function.
             let x = V::bits(unsafe { V::load(tile.c::<L>(job, row, lane)) });
             // Zero wraps to the largest number.
             low = V::min_u(low, V::add_i(V::and(x, V::splat_i(i32::MAX)), all));
-        });
+        }
     }
     // Unsigned: both sides moved by 2^31.
     let sign = i32::MIN;
@@ -82,7 +87,7 @@ unsafe fn has_tiny<V: Vector, L: Layout>(job: &Job, tile: &Tile, least: f32) -> 
 #[inline(never)]
 unsafe fn apart<L: Layout, const SPARSE: bool>(
     scratch: &Scratch,
-    job: &Job,
+    (job, left): (&Job, u16),
     (first, count): (usize, usize),
     tile: &Tile,
     shape: &Fused,
@@ -93,7 +98,7 @@ unsafe fn apart<L: Layout, const SPARSE: bool>(
         sums: [[0; 16]; 16],
     });
     let b = scratch.b.as_flattened();
-    for row in 0..L::COUNT {
+    for row in rows_of::<L>(left) {
         for lane in 0..16 {
             let at = if L::QUAD {
                 job.a + lane / 4 * 4 + row

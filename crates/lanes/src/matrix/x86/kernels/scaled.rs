@@ -1,100 +1,142 @@
 //! Block-scaled sums, see `matrix::scaled`.
 
+use super::super::super::Pointers;
 use super::super::super::formats;
 use super::super::super::op::{Kind, MatrixOp, ScaleFormat};
-use super::super::super::unpack::scale_byte;
-use super::super::super::{Pointers, ScaleOperand};
+use super::super::super::unpack::scale_bytes;
 use super::super::plan::{Job, Layout, Plan, by_layout};
 use super::super::scratch::{MAX_K, STRIDE, Scratch};
 use super::super::tile::Tile;
 use super::super::vector::Vector;
-use super::{a_at, sources, unroll};
+use super::{Strip, Sums, a_at, columns, sources, strips, unroll};
 
-/// Scale factors of a scaled instruction, by block of K.
+/// Scale factors of a scaled instruction, by block of K: for each row of A's and each column of B's panel.
 #[derive(Clone, Copy, Debug)]
 pub struct Scales {
     /// Elements along K that share a factor.
     pub block: usize,
-    /// For each row of A's panel.
-    pub a: [[f64; 32]; 8],
-    /// For each column of B's panel.
-    pub b: [[f64; 32]; 8],
+    blocks: usize,
+    formats: [ScaleFormat; 2],
+    bytes: [[[u8; LINES]; BLOCKS]; 2],
     /// Whether f32 holds every factor and every product of two, none of them subnormal.
-    pub single: bool,
+    single: bool,
 }
+
+/// Most rows or columns.
+const LINES: usize = 32;
+/// Most blocks along K.
+const BLOCKS: usize = 8;
 
 impl Scales {
     /// # Safety
     /// The scale operands must have the registers that the instruction needs.
+    #[inline(always)]
     pub unsafe fn new(op: &MatrixOp, block: usize, operands: &Pointers<'_>) -> Scales {
+        let mods = &op.mods;
+        // The byte of a factor of one.
         let mut scales = Scales {
             block,
-            a: [[1.0; 32]; 8],
-            b: [[1.0; 32]; 8],
+            blocks: op.k / block,
+            formats: [ScaleFormat::E8m0; 2],
+            bytes: [[[127; LINES]; BLOCKS]; 2],
             single: true,
         };
         if op.kind != Kind::Scaled {
             return scales;
         }
-        let mods = &op.mods;
-        // SAFETY: by the contract of this function.
-        let bounds = unsafe {
-            [
-                fill(
-                    op,
-                    (operands.scale_a, mods.scale_fmt_a, mods.scale_sel_a),
-                    op.m,
-                    &mut scales.a[..op.k / block],
-                ),
-                fill(
-                    op,
-                    (operands.scale_b, mods.scale_fmt_b, mods.scale_sel_b),
-                    op.n,
-                    &mut scales.b[..op.k / block],
-                ),
-            ]
-        };
-        let (least, most) = (bounds.map(|x| x.0), bounds.map(|x| x.1));
+        scales.formats = [mods.scale_fmt_a, mods.scale_fmt_b];
+        let given = [
+            (operands.scale_a, op.m, mods.scale_sel_a),
+            (operands.scale_b, op.n, mods.scale_sel_b),
+        ];
+        let blocks = op.k / block;
+        let mut bounds = [(0.0, 0.0); 2];
+        for (i, (scale, lines, sel)) in given.into_iter().enumerate() {
+            let bytes = &mut scales.bytes[i][..blocks];
+            for (group, out) in bytes.iter_mut().enumerate() {
+                // SAFETY: by the contract of this function.
+                unsafe { scale_bytes(op, scale, group, sel, &mut out[..lines]) };
+            }
+            bounds[i] = scales.bounds(i, lines);
+        }
         // Factors have four significant bits at most.
         let range = 2f64.powi(-120)..2f64.powi(120);
-        let inside =
-            |x: [f64; 2]| x.iter().all(|x| range.contains(x)) && range.contains(&(x[0] * x[1]));
-        scales.single = inside(least) && inside(most);
+        let inside = |x: f64, y: f64| [x, y, x * y].iter().all(|x| range.contains(x));
+        scales.single = inside(bounds[0].0, bounds[1].0) && inside(bounds[0].1, bounds[1].1);
         scales
+    }
+
+    /// The least and the largest factor of an operand; the least is 0 if any is zero or NaN.
+    #[inline(always)]
+    fn bounds(&self, operand: usize, lines: usize) -> (f64, f64) {
+        let format = self.formats[operand];
+        let bytes = self.bytes[operand][..self.blocks]
+            .iter()
+            .map(|bytes| &bytes[..lines]);
+        if format == ScaleFormat::E8m0 {
+            let (mut least, mut most) = (u8::MAX, 0);
+            for &byte in bytes.flatten() {
+                (least, most) = (byte.min(least), byte.max(most));
+            }
+            let least = if most == u8::MAX {
+                0.0
+            } else {
+                decode(format, least)
+            };
+            return (least, decode(format, most));
+        }
+        let (mut least, mut most) = (f64::MAX, 0f64);
+        for &byte in bytes.flatten() {
+            let factor = decode(format, byte);
+            least = least.min(if factor > 0.0 { factor } else { 0.0 });
+            most = most.max(factor);
+        }
+        (least, most)
+    }
+
+    /// The factors of an operand in f32, if they are `single`.
+    #[inline(always)]
+    fn singles(&self, operand: usize) -> [[f32; LINES]; BLOCKS] {
+        let format = self.formats[operand];
+        let mut out = [[1.0; LINES]; BLOCKS];
+        for (bytes, out) in self.bytes[operand].iter().zip(&mut out).take(self.blocks) {
+            for (byte, out) in bytes.iter().zip(out) {
+                *out = if format == ScaleFormat::E8m0 {
+                    f32::from_bits(u32::from(*byte) << 23)
+                } else {
+                    decode(format, *byte) as f32
+                };
+            }
+        }
+        out
+    }
+
+    /// The factors of an operand.
+    #[inline(always)]
+    fn doubles(&self, operand: usize) -> [[f64; LINES]; BLOCKS] {
+        let format = self.formats[operand];
+        let mut out = [[1.0; LINES]; BLOCKS];
+        for (bytes, out) in self.bytes[operand].iter().zip(&mut out).take(self.blocks) {
+            for (byte, out) in bytes.iter().zip(out) {
+                *out = decode(format, *byte);
+            }
+        }
+        out
     }
 }
 
-/// The factors of `lines` rows or columns, and the least and the largest one; the least is 0 if
-/// any is zero or NaN.
-///
-/// # Safety
-/// The scale operand must have the registers that the instruction needs.
+/// The value of a scale factor.
 #[inline(always)]
-unsafe fn fill(
-    op: &MatrixOp,
-    (scale, format, sel): (ScaleOperand<'_, *const u32>, ScaleFormat, u8),
-    lines: usize,
-    out: &mut [[f64; 32]],
-) -> (f64, f64) {
-    let (mut least, mut most) = (f64::MAX, 0f64);
-    for (group, out) in out.iter_mut().enumerate() {
-        for (line, out) in out.iter_mut().take(lines).enumerate() {
-            // SAFETY: by the contract of this function.
-            let byte = unsafe { scale_byte(op, scale, lines, line, group, sel) };
-            *out = match format {
-                ScaleFormat::E8m0 if byte == 0xff => f64::NAN,
-                // 2^(byte - 127).
-                ScaleFormat::E8m0 => f64::from_bits((u64::from(byte) + 896) << 52),
-                _ => match formats::decode_scale(format, byte) {
-                    Some((significand, exponent)) => significand as f64 * 2f64.powi(exponent),
-                    None => f64::NAN,
-                },
-            };
-            least = least.min(if *out > 0.0 { *out } else { 0.0 });
-            most = most.max(*out);
-        }
+fn decode(format: ScaleFormat, byte: u8) -> f64 {
+    match format {
+        ScaleFormat::E8m0 if byte == 0xff => f64::NAN,
+        // 2^(byte - 127).
+        ScaleFormat::E8m0 => f64::from_bits((u64::from(byte) + 896) << 52),
+        _ => match formats::decode_scale(format, byte) {
+            Some((significand, exponent)) => significand as f64 * 2f64.powi(exponent),
+            None => f64::NAN,
+        },
     }
-    (least, most)
 }
 
 /// Block-scaled sums: per block an exact dot product, in f32 if `single` says that it
@@ -142,57 +184,63 @@ unsafe fn singles<V: Vector, L: Layout>(
     tile: &Tile,
     scales: &Scales,
 ) {
-    assert!(length <= MAX_K && length.is_multiple_of(scales.block));
-    for job in plan.jobs() {
-        for lane in (0..16 / V::LANES).map(|i| i * V::LANES) {
-            // SAFETY: by the contract of this function.
-            unsafe {
-                single::<V, L, 0>(scratch, length, job, tile, scales, lane);
-                single::<V, L, 8>(scratch, length, job, tile, scales, lane);
-            }
-        }
+    assert!(length <= MAX_K && length == scales.block * scales.blocks && scales.blocks <= BLOCKS);
+    let (factors_a, factors_b) = (scales.singles(0), scales.singles(1));
+    let again = tile.again();
+    for (group, first) in (0..scales.blocks).map(|i| (i, i * scales.block)) {
+        // The sums go on in D.
+        let tile = if group == 0 { tile } else { &again };
+        let factors = (&factors_a[group], &factors_b[group]);
+        let rows = (first, scales.block);
+        strips!(V, L, plan, (job, number, row, lane) => {
+            // SAFETY: by the contract of this function; the panels have the rows.
+            unsafe { single::<V, L>(scratch, rows, job, tile, factors) };
+        });
     }
 }
 
-/// Eight rows from FIRST on.
+/// One strip, over `count` panel rows from `first` on.
 ///
 /// # Safety
-/// As for `scaled`.
+/// As for `scaled`; the panels must have the rows.
 #[inline(always)]
-unsafe fn single<V: Vector, L: Layout, const FIRST: usize>(
+unsafe fn single<V: Vector, L: Layout>(
     scratch: &Scratch,
-    length: usize,
+    (first, count): (usize, usize),
     job: &Job,
     tile: &Tile,
-    scales: &Scales,
-    lane: usize,
+    (factors_a, factors_b): (&[f32; LINES], &[f32; LINES]),
 ) {
-    let (a, b) = sources::<V, L>(scratch, job, lane);
-    let mut sums = [V::zero(); 16];
+    let (rows, columns) = const { (Strip::<V, L>::ROWS, Strip::<V, L>::COLUMNS) };
+    let (a, b) = Strip::<V, L>::sources(scratch, job);
+    let mut dots: Sums<V> = [[V::zero(); 2]; 16];
+    let factors_a = &factors_a[job.a..][..L::source(rows - 1) + 1];
+    let factors_b = &factors_b[job.b..][..columns * V::LANES];
     // SAFETY: by the contract of this function; `sources` checked the columns.
     unsafe {
-        unroll!(8, row => {
-            sums[row] = V::load(tile.c::<L>(job, FIRST + row, lane));
-        });
-        for (group, first) in (0..length / scales.block).map(|i| (i, i * scales.block)) {
-            let mut dots = [V::zero(); 16];
-            for k in first..first + scales.block {
-                let (a, b) = (a.add(k * STRIDE), V::load(b.add(k * STRIDE)));
-                unroll!(8, row => {
-                    dots[row] = V::fma(a_at::<V, L>(a, FIRST + row), b, dots[row]);
+        for k in first..first + count {
+            let (a, b) = (a.add(k * STRIDE), b.add(k * STRIDE));
+            let mut bs = [V::zero(); 2];
+            columns!(columns, column => {
+                bs[column] = V::load(b.add(column * V::LANES));
+            });
+            unroll!(rows, row => {
+                columns!(columns, column => {
+                    let a = a_at::<V, L>(a, row);
+                    dots[row][column] = V::fma(a, bs[column], dots[row][column]);
                 });
-            }
-            let (low, high) = load_pair::<V>(&scales.b[group][job.b + lane..]);
-            let columns = V::narrow(low, high);
-            let rows = &scales.a[group][job.a..];
-            unroll!(8, row => {
-                let scale = V::mul(V::splat(rows[L::source(FIRST + row)] as f32), columns);
-                sums[row] = V::fma(dots[row], scale, sums[row]);
             });
         }
-        unroll!(8, row => {
-            V::store(tile.d::<L>(job, FIRST + row, lane), V::canonical(sums[row]));
+        unroll!(rows, row => {
+            let factor = V::splat(factors_a[L::source(row)]);
+            columns!(columns, column => {
+                let lane = column * V::LANES;
+                let scale = V::mul(factor, V::load(factors_b[lane..].as_ptr()));
+                let old = V::load(tile.c::<L>(job, row, lane));
+                dots[row][column] = V::fma(dots[row][column], scale, old);
+            });
         });
+        Strip::<V, L>::store(dots, job, tile);
     }
 }
 
@@ -207,7 +255,8 @@ unsafe fn rows<V: Vector, L: Layout>(
     scales: &Scales,
     single: bool,
 ) {
-    assert!(length <= MAX_K && length.is_multiple_of(scales.block));
+    assert!(length <= MAX_K && length == scales.block * scales.blocks && scales.blocks <= BLOCKS);
+    let (factors_a, factors_b) = (scales.doubles(0), scales.doubles(1));
     let again = tile.again();
     // B of one block and strip as f64, if needed.
     let mut wide = [[0f64; 16]; 32];
@@ -228,7 +277,7 @@ unsafe fn rows<V: Vector, L: Layout>(
                         }
                     }
                 }
-                let columns = load_pair::<V>(&scales.b[group][job.b + lane..]);
+                let columns = load_pair::<V>(&factors_b[group][job.b + lane..]);
                 for first in (0..4).map(|i| i * 4) {
                     // SAFETY: `a` points to the rows of a job in `block` panel rows.
                     let dots = unsafe {
@@ -241,7 +290,7 @@ unsafe fn rows<V: Vector, L: Layout>(
                     };
                     for (row, (low, high)) in dots.into_iter().enumerate() {
                         let row = first + row;
-                        let scale = V::splat_d(scales.a[group][job.a + L::source(row)]);
+                        let scale = V::splat_d(factors_a[group][job.a + L::source(row)]);
                         // SAFETY: the plan fits the tile.
                         unsafe {
                             let old = V::widen(V::load(tile.c::<L>(job, row, lane)));

@@ -1,13 +1,24 @@
 //! CDNA1 and CDNA2: groups of two or four products summed as a tree, see `matrix::tree`.
 
 use super::super::plan::{Job, Layout, Plan, by_layout};
+use super::super::range::TREE_LEAST;
 use super::super::scratch::{MAX_K, STRIDE, Scratch};
 use super::super::tile::Tile;
 use super::super::vector::Vector;
-use super::{a_at, sources, unroll};
+use super::{Strip, Sums, a_at, columns, strips, unroll};
 
-/// The tree of groups of `group` (2 or 4). `exact`: no product of the operands' type is inexact,
-/// and only operands can be subnormal.
+/// How much of the rules of flushing and rounding the operands leave to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Care {
+    /// No product of the operands' type is inexact, and only operands can be subnormal.
+    Exact,
+    /// The same of these operands, where no accumulator but zero is below [`TREE_LEAST`].
+    Checked,
+    /// Anything may happen.
+    Full,
+}
+
+/// The tree of groups of `group` (2 or 4).
 ///
 /// # Safety
 /// The host must support the instructions of `V`; the plan must fit the tile.
@@ -17,27 +28,28 @@ pub unsafe fn tree<V: Vector>(
     k: usize,
     plan: &Plan,
     tile: &Tile,
-    (group, flush, exact): (usize, bool, bool),
+    (group, flush, care): (usize, bool, Care),
 ) {
     macro_rules! rows {
-        ($group:literal, $flush:literal, $exact:literal) => {
+        ($group:literal, $flush:literal, $exact:literal, $checked:literal) => {
             by_layout!(
                 plan,
                 [Tall, Square, Quad],
-                L => rows::<V, L, $group, $flush, $exact>(scratch, k, plan, tile)
+                L => rows::<V, L, $group, $flush, $exact, $checked>(scratch, k, plan, tile)
             )
         };
     }
     // SAFETY: by the contract of this function.
     unsafe {
-        match (group, flush, exact) {
-            (4, true, true) => rows!(4, true, true),
-            (4, true, false) => rows!(4, true, false),
-            (4, false, true) => rows!(4, false, true),
-            (4, false, false) => rows!(4, false, false),
-            (_, true, true) => rows!(2, true, true),
-            (_, true, false) => rows!(2, true, false),
-            (_, false, _) => rows!(2, false, false),
+        match (group, flush, care) {
+            (4, true, Care::Exact) => rows!(4, true, true, false),
+            (4, true, Care::Checked) => rows!(4, true, true, true),
+            (4, true, Care::Full) => rows!(4, true, false, false),
+            (4, false, Care::Exact) => rows!(4, false, true, false),
+            (4, false, _) => rows!(4, false, false, false),
+            (_, true, Care::Full) => rows!(2, true, false, false),
+            (_, true, _) => rows!(2, true, true, true),
+            (_, false, _) => rows!(2, false, false, false),
         }
     }
 }
@@ -45,31 +57,34 @@ pub unsafe fn tree<V: Vector>(
 /// # Safety
 /// As for `tree`.
 #[inline(always)]
-unsafe fn rows<V: Vector, L: Layout, const GROUP: usize, const FLUSH: bool, const EXACT: bool>(
+unsafe fn rows<
+    V: Vector,
+    L: Layout,
+    const GROUP: usize,
+    const FLUSH: bool,
+    const EXACT: bool,
+    const CHECKED: bool,
+>(
     scratch: &Scratch,
     length: usize,
     plan: &Plan,
     tile: &Tile,
 ) {
     assert!(length <= MAX_K && length.is_multiple_of(GROUP));
-    for job in plan.jobs() {
-        for lane in (0..16 / V::LANES).map(|i| i * V::LANES) {
-            let (a, b) = sources::<V, L>(scratch, job, lane);
-            // SAFETY: rows of D, up to COUNT, are the tile's; `sources` checked the columns.
-            unsafe {
-                strip::<V, L, GROUP, FLUSH, EXACT, 0>(a, b, length, job, tile, lane);
-                if L::COUNT > 8 {
-                    strip::<V, L, GROUP, FLUSH, EXACT, 8>(a, b, length, job, tile, lane);
-                }
+    strips!(V, L, plan, (job, number, row, lane) => {
+        // SAFETY: by the contract of this function.
+        unsafe {
+            if !strip::<V, L, GROUP, FLUSH, EXACT, CHECKED>(scratch, length, job, tile) {
+                strip::<V, L, GROUP, FLUSH, false, false>(scratch, length, job, tile);
             }
         }
-    }
+    });
 }
 
-/// Eight rows from FIRST on.
+/// One strip; false if accumulators are CHECKED and some are too small, and then nothing is done.
 ///
 /// # Safety
-/// As for `tree`; `a` and `b` must point into as many panel rows as `length` says.
+/// As for `tree`; the panels must have as many rows as `length` says.
 #[inline(always)]
 unsafe fn strip<
     V: Vector,
@@ -77,65 +92,88 @@ unsafe fn strip<
     const GROUP: usize,
     const FLUSH: bool,
     const EXACT: bool,
-    const FIRST: usize,
+    const CHECKED: bool,
 >(
-    a: *const f32,
-    b: *const f32,
+    scratch: &Scratch,
     length: usize,
     job: &Job,
     tile: &Tile,
-    lane: usize,
-) {
-    let count = const { if 8 < L::COUNT { 8 } else { L::COUNT } };
+) -> bool {
+    let (rows, columns) = const { (Strip::<V, L>::ROWS, Strip::<V, L>::COLUMNS) };
+    let (a, b) = Strip::<V, L>::sources(scratch, job);
     let limit = V::splat(f32::MIN_POSITIVE);
-    let mut sums = [V::zero(); 16];
-    // SAFETY: by the contract of this function.
+    let mut sums: Sums<V> = [[V::zero(); 2]; 16];
+    // SAFETY: rows of D, up to COUNT, are the tile's; `sources` checked the columns.
     unsafe {
-        unroll!(count, row => {
-            sums[row] = V::load(tile.c::<L>(job, FIRST + row, lane));
-            if FLUSH {
-                sums[row] = V::flush_positive(sums[row], limit);
-            }
+        unroll!(rows, row => {
+            columns!(columns, column => {
+                sums[row][column] = V::load(tile.c::<L>(job, row, column * V::LANES));
+            });
         });
-        for k in (0..length / GROUP).map(|i| i * GROUP) {
-            let (a, b) = (a.add(k * STRIDE), b.add(k * STRIDE));
-            let bs = [
-                V::load(b),
-                V::load(b.add(STRIDE)),
-                if GROUP == 4 {
-                    V::load(b.add(2 * STRIDE))
-                } else {
-                    V::zero()
-                },
-                if GROUP == 4 {
-                    V::load(b.add(3 * STRIDE))
-                } else {
-                    V::zero()
-                },
-            ];
-            unroll!(count, row => {
-                let row_a = FIRST + row;
-                let mut g = pair::<V, FLUSH, EXACT>(
-                    [a_at::<V, L>(a, row_a), a_at::<V, L>(a.add(STRIDE), row_a)],
-                    [bs[0], bs[1]],
-                );
-                if GROUP == 4 {
-                    let other = pair::<V, FLUSH, EXACT>(
-                        [
-                            a_at::<V, L>(a.add(2 * STRIDE), row_a),
-                            a_at::<V, L>(a.add(3 * STRIDE), row_a),
-                        ],
-                        [bs[2], bs[3]],
-                    );
-                    g = keep::<V, FLUSH, EXACT>(V::add(g, other));
-                }
-                sums[row] = keep::<V, FLUSH, EXACT>(V::add(sums[row], g));
+        if CHECKED && has_smaller::<V, L>(&sums) {
+            return false;
+        }
+        if FLUSH {
+            unroll!(rows, row => {
+                columns!(columns, column => {
+                    let sum = &mut sums[row][column];
+                    // Of CHECKED accumulators only -0 is not what it should be.
+                    *sum = if CHECKED {
+                        V::add(*sum, V::zero())
+                    } else {
+                        V::flush_positive(*sum, limit)
+                    };
+                });
             });
         }
-        unroll!(count, row => {
-            V::store(tile.d::<L>(job, FIRST + row, lane), V::canonical(sums[row]));
-        });
+        for k in (0..length / GROUP).map(|i| i * GROUP) {
+            let (a, b) = (a.add(k * STRIDE), b.add(k * STRIDE));
+            let mut bs = [[V::zero(); 2]; 4];
+            unroll!(@ GROUP, k, {
+                columns!(columns, column => {
+                    bs[k][column] = V::load(b.add(k * STRIDE + column * V::LANES));
+                });
+            }, 0 1 2 3);
+            unroll!(rows, row => {
+                columns!(columns, column => {
+                    let mut left = [V::zero(); 4];
+                    unroll!(@ GROUP, k, {
+                        let at = a.add(k * STRIDE + if L::QUAD { column * V::LANES } else { 0 });
+                        left[k] = a_at::<V, L>(at, row);
+                    }, 0 1 2 3);
+                    let [a0, a1, a2, a3] = left;
+                    let b = bs.map(|b| b[column]);
+                    let mut g = pair::<V, FLUSH, EXACT>([a0, a1], [b[0], b[1]]);
+                    if GROUP == 4 {
+                        let other = pair::<V, FLUSH, EXACT>([a2, a3], [b[2], b[3]]);
+                        g = keep::<V, FLUSH, EXACT>(V::add(g, other));
+                    }
+                    let sum = &mut sums[row][column];
+                    *sum = keep::<V, FLUSH, EXACT>(V::add(*sum, g));
+                });
+            });
+        }
+        Strip::<V, L>::store(sums, job, tile);
     }
+    true
+}
+
+/// Whether an accumulator other than zero is below [`TREE_LEAST`].
+#[inline(always)]
+fn has_smaller<V: Vector, L: Layout>(sums: &Sums<V>) -> bool {
+    let (rows, columns) = const { (Strip::<V, L>::ROWS, Strip::<V, L>::COLUMNS) };
+    let all = V::splat_i(-1);
+    let mut low = [all; 2];
+    unroll!(rows, row => {
+        columns!(columns, column => {
+            // Zero wraps to the largest number.
+            let x = V::and(V::bits(sums[row][column]), V::splat_i(i32::MAX));
+            low[row % 2] = V::min_u(low[row % 2], V::add_i(x, all));
+        });
+    });
+    let sign = V::splat_i(i32::MIN);
+    let least = V::splat_i((TREE_LEAST.to_bits() - 1) as i32 ^ i32::MIN);
+    V::any_greater(least, V::xor(V::min_u(low[0], low[1]), sign))
 }
 
 #[inline(always)]

@@ -1,6 +1,5 @@
 //! Decoding of registers into panels of f32: one row per k, rows of A or columns of B side by side.
 
-use super::super::super::layout::KSplit;
 use super::super::super::op::Element;
 use super::super::plan::Unpack;
 use super::super::scratch::{MAX_K, Panel, STRIDE};
@@ -9,56 +8,63 @@ use super::super::vector::Vector;
 /// Magnitudes of E2M1.
 const FP4: [f32; 8] = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0];
 
-/// Decodes an operand into its panel.
+/// Decodes an operand into its panel, from column `first` on.
 ///
 /// # Safety
 /// The host must support the instructions of `V`; every row must have the lanes that `what` names.
 #[inline(always)]
-pub unsafe fn unpack<V: Vector>(what: &Unpack, rows: &[*const u32], out: &mut Panel<f32>) {
+pub unsafe fn unpack<V: Vector>(
+    what: &Unpack,
+    first: usize,
+    rows: &[*const u32],
+    out: &mut Panel<f32>,
+) {
     let Unpack {
         element,
         signs,
         limit,
         ..
     } = *what;
+    let flushes = limit != 0.0;
     let limit = V::splat(limit);
     let flip = V::splat_i(signs as i32);
     let nan = V::splat_i(0x7fc0_0000);
     // SAFETY: the contract of `each` is that of this function.
     unsafe {
         match element {
-            Element::F32 => {
-                each::<V, 1>(what, rows, out, |x| [V::flush_positive(V::float(x), limit)])
+            Element::F32 if flushes => {
+                each::<V, 1>(what, first, rows, out, |x| {
+                    [V::flush_positive(V::float(x), limit)]
+                });
             }
+            Element::F32 => each::<V, 1>(what, first, rows, out, |x| [V::float(x)]),
             Element::Xf32 => {
-                each::<V, 1>(what, rows, out, |x| {
+                each::<V, 1>(what, first, rows, out, |x| {
                     [V::float(V::and(x, V::splat_i(!0x1fff)))]
                 });
             }
-            Element::F16 => each::<V, 2>(what, rows, out, |x| {
-                let (low, high) = V::halves(V::xor(x, flip));
-                [
-                    V::flush_positive(low, limit),
-                    V::flush_positive(high, limit),
-                ]
+            // What is flushed is subnormal in the element's format, or zero.
+            Element::F16 if flushes => each::<V, 2>(what, first, rows, out, |x| {
+                halves::<V>(V::flush16(V::xor(x, flip), 0x7c00_7c00))
             }),
-            Element::Bf16 => each::<V, 2>(what, rows, out, |x| {
-                let x = V::xor(x, flip);
-                let (low, high) = (V::shl::<16>(x), V::and(x, V::splat_i(!0xffff)));
-                let (low, high) = (V::float(low), V::float(high));
-                [
-                    V::flush_positive(low, limit),
-                    V::flush_positive(high, limit),
-                ]
+            Element::F16 => each::<V, 2>(what, first, rows, out, |x| halves::<V>(V::xor(x, flip))),
+            Element::Bf16 if flushes => each::<V, 2>(what, first, rows, out, |x| {
+                bf16_halves::<V>(V::flush16(V::xor(x, flip), 0x7f80_7f80))
+            }),
+            Element::Bf16 => each::<V, 2>(what, first, rows, out, |x| {
+                bf16_halves::<V>(V::xor(x, flip))
             }),
             // The upper half of an f16.
-            Element::Bf8 => each::<V, 4>(what, rows, out, |x| {
+            Element::Bf8 => each::<V, 4>(what, first, rows, out, |x| {
                 let odd = V::and(x, V::splat_i(0xff00_ff00_u32 as i32));
                 let even = V::and(V::shl::<8>(x), V::splat_i(0xff00_ff00_u32 as i32));
                 let ((k0, k2), (k1, k3)) = (V::halves(even), V::halves(odd));
                 [k0, k1, k2, k3]
             }),
             Element::Fp8 | Element::Fp8Fnuz | Element::Bf8Fnuz => {
+                if element != Element::Bf8Fnuz && !e4m3::<V>(what, first, rows, out) {
+                    return;
+                }
                 // Exponent and mantissa go where f32 has them; a product with a power
                 // of two corrects the bias, exactly and for subnormals too.
                 let (up, power, nan_mask, nan_bits) = match element {
@@ -69,7 +75,7 @@ pub unsafe fn unpack<V: Vector>(what: &Unpack, rows: &[*const u32], out: &mut Pa
                 let power = V::splat(f32::from_bits((power + 127) << 23));
                 let (nan_mask, nan_bits) = (V::splat_i(nan_mask), V::splat_i(nan_bits));
                 let up = V::splat_i(up);
-                each::<V, 4>(what, rows, out, |x| {
+                each::<V, 4>(what, first, rows, out, |x| {
                     let mut out = [V::zero(); 4];
                     for (item, out) in out.iter_mut().enumerate() {
                         let x = V::sar_each(x, V::splat_i(8 * item as i32));
@@ -82,12 +88,10 @@ pub unsafe fn unpack<V: Vector>(what: &Unpack, rows: &[*const u32], out: &mut Pa
                     out
                 });
             }
-            Element::Fp4 => each::<V, 8>(what, rows, out, |x| {
+            Element::Fp4 => each::<V, 8>(what, first, rows, out, |x| {
                 let mut out = [V::zero(); 8];
                 for (item, out) in out.iter_mut().enumerate() {
-                    let x = V::sar_each(x, V::splat_i(4 * item as i32));
-                    let sign = V::shl::<28>(V::and(x, V::splat_i(8)));
-                    *out = V::float(V::or(V::bits(V::lookup8(&FP4, x)), sign));
+                    *out = V::lookup_signed(&FP4, V::sar_each(x, V::splat_i(4 * item as i32)));
                 }
                 out
             }),
@@ -99,14 +103,14 @@ pub unsafe fn unpack<V: Vector>(what: &Unpack, rows: &[*const u32], out: &mut Pa
                 };
                 let power = V::splat(f32::from_bits((power + 127) << 23));
                 let up = V::splat_i(up);
-                sixes::<V>(what, rows, out, |x| {
+                sixes::<V>(what, first, rows, out, |x| {
                     let magnitude = V::shl_each(V::and(x, V::splat_i(0x1f)), up);
                     let value = V::bits(V::mul(V::float(magnitude), power));
                     V::float(V::or(value, V::shl::<26>(V::and(x, V::splat_i(0x20)))))
                 });
             }
             // Whole numbers, for sparse instructions.
-            Element::I8 | Element::Iu8 => each::<V, 4>(what, rows, out, |x| {
+            Element::I8 | Element::Iu8 => each::<V, 4>(what, first, rows, out, |x| {
                 let mut out = [V::zero(); 4];
                 for (item, out) in out.iter_mut().enumerate() {
                     let x = V::shl_each(x, V::splat_i(24 - 8 * item as i32));
@@ -118,7 +122,7 @@ pub unsafe fn unpack<V: Vector>(what: &Unpack, rows: &[*const u32], out: &mut Pa
                 }
                 out
             }),
-            Element::Iu4 => each::<V, 8>(what, rows, out, |x| {
+            Element::Iu4 => each::<V, 8>(what, first, rows, out, |x| {
                 let mut out = [V::zero(); 8];
                 for (item, out) in out.iter_mut().enumerate() {
                     let x = V::shl_each(x, V::splat_i(28 - 4 * item as i32));
@@ -135,6 +139,61 @@ pub unsafe fn unpack<V: Vector>(what: &Unpack, rows: &[*const u32], out: &mut Pa
     }
 }
 
+/// The low and the high f16 of each word.
+#[inline(always)]
+fn halves<V: Vector>(x: V::I) -> [V::F; 2] {
+    V::halves(x).into()
+}
+
+/// The low and the high bf16 of each word.
+#[inline(always)]
+fn bf16_halves<V: Vector>(x: V::I) -> [V::F; 2] {
+    [
+        V::float(V::shl::<16>(x)),
+        V::float(V::and(x, V::splat_i(!0xffff))),
+    ]
+}
+
+/// E4M3 without NaN: exponent and mantissa go where f16 has them, and a product with a power of two corrects the
+/// bias. True if there are NaN, and then the panel is to be filled again.
+///
+/// # Safety
+/// As for `unpack`.
+#[inline(always)]
+unsafe fn e4m3<V: Vector>(
+    what: &Unpack,
+    first: usize,
+    rows: &[*const u32],
+    out: &mut Panel<f32>,
+) -> bool {
+    // Bytes that are NaN are zero after this mask and flip.
+    let (power, mask, nan) = if what.element == Element::Fp8 {
+        (256.0, 0x7f7f_7f7f, 0x7f7f_7f7f)
+    } else {
+        (128.0, -1, 0x8080_8080_u32 as i32)
+    };
+    let (power, mask, nan) = (V::splat(power), V::splat_i(mask), V::splat_i(nan));
+    let mut seen = V::splat_i(-1);
+    // SAFETY: the contract of `each` is that of this function.
+    unsafe {
+        each::<V, 4>(what, first, rows, out, |x| {
+            seen = V::min_u8(seen, V::xor(V::and(x, mask), nan));
+            let [k0, k2] = halves::<V>(e4m3_as_f16::<V>(V::shl::<8>(x)));
+            let [k1, k3] = halves::<V>(e4m3_as_f16::<V>(x));
+            [k0, k1, k2, k3].map(|x| V::mul(x, power))
+        });
+    }
+    V::any_zero_byte(seen)
+}
+
+/// The upper bytes of 16-bit items as f16.
+#[inline(always)]
+fn e4m3_as_f16<V: Vector>(x: V::I) -> V::I {
+    let sign = V::and(x, V::splat_i(0x8000_8000_u32 as i32));
+    let magnitude = V::and(V::shr::<1>(x), V::splat_i(0x3f80_3f80));
+    V::or(sign, magnitude)
+}
+
 /// As `each` for elements of six bits: 32 of them in six registers, in chunks of 32.
 ///
 /// # Safety
@@ -142,16 +201,12 @@ pub unsafe fn unpack<V: Vector>(what: &Unpack, rows: &[*const u32], out: &mut Pa
 #[inline(always)]
 unsafe fn sixes<V: Vector>(
     what: &Unpack,
+    column: usize,
     rows: &[*const u32],
     out: &mut Panel<f32>,
     decode: impl Fn(V::I) -> V::F,
 ) {
-    let Unpack {
-        split,
-        lanes,
-        first: column,
-        ..
-    } = *what;
+    let Unpack { split, lanes, .. } = *what;
     assert!(column + lanes <= STRIDE && split.chunk == 32 && lanes.is_power_of_two());
     let out = out.as_mut_ptr().cast::<f32>();
     for (pass, rows) in rows.chunks_exact(6).enumerate() {
@@ -180,46 +235,37 @@ unsafe fn sixes<V: Vector>(
     }
 }
 
-/// Walks registers, lanes and the `ITEMS` elements of a word.
+/// Walks registers, lanes and the `ITEMS` vectors that a vector of words decodes to.
 ///
 /// # Safety
 /// As for `unpack`.
 #[inline(always)]
 pub unsafe fn each<V: Vector, const ITEMS: usize>(
     what: &Unpack,
+    first: usize,
     rows: &[*const u32],
     out: &mut Panel<f32>,
-    decode: impl Fn(V::I) -> [V::F; ITEMS],
+    mut decode: impl FnMut(V::I) -> [V::F; ITEMS],
 ) {
-    let Unpack {
-        split,
-        lanes,
-        first,
-        ..
-    } = *what;
-    assert!(first + lanes <= STRIDE);
-    let KSplit { chunk, groups, .. } = split;
-    let (chunk_log, lanes_log) = (chunk.trailing_zeros(), lanes.trailing_zeros());
-    let total = groups << lanes_log;
-    let out = out.as_mut_ptr().cast::<f32>();
-    for (register, row) in rows.iter().enumerate() {
-        for lane in (0..total / V::LANES).map(|i| i * V::LANES) {
-            let (group, within) = (lane >> lanes_log, lane & (lanes - 1));
-            let group = split.order(group);
-            // SAFETY: the row has `total` lanes, a multiple of the vector's.
-            let values = decode(V::bits(unsafe { V::load(row.add(lane).cast()) }));
-            for (i, value) in values.into_iter().enumerate() {
-                let item = register * ITEMS + i;
-                let k =
-                    (((item >> chunk_log) * groups + group) << chunk_log) + (item & (chunk - 1));
-                assert!(k < MAX_K);
-                // SAFETY: k is a row of the panel, `within + LANES` at most `lanes`, which
-                // is at most STRIDE; interleaved stores stay within their 32 floats.
+    let lanes = what.split.groups * what.lanes;
+    assert!(first + what.lanes <= STRIDE && lanes.is_multiple_of(16));
+    assert!(what.places.len() == rows.len() * (lanes / 16) * ITEMS);
+    let out = out.as_flattened_mut()[first..].as_mut_ptr();
+    let mut place = what.places.as_ptr();
+    for row in rows {
+        for lane in (0..lanes / 16).map(|i| i * 16) {
+            for half in (0..16 / V::LANES).map(|i| i * V::LANES) {
+                // SAFETY: the row has `lanes` lanes; there are ITEMS places for each 16 of them, each with 16
+                // words behind it in its row of the panel, `first` columns further on too.
                 unsafe {
-                    let to = out.add(k * STRIDE);
-                    V::store(to.add(first + within), value);
+                    let values = decode(V::bits(V::load(row.add(lane + half).cast())));
+                    for (i, value) in values.into_iter().enumerate() {
+                        V::store(out.add(usize::from(*place.add(i)) + half), value);
+                    }
                 }
             }
+            // SAFETY: as above.
+            place = unsafe { place.add(ITEMS) };
         }
     }
 }

@@ -1,0 +1,46 @@
+//! The option that chooses plugins, shared by the commands that run kernels.
+
+use anyhow::Result;
+use rocjitsu_config::PluginOptions;
+use rocjitsu_observe::Plugins;
+use rocjitsu_plugins::{Chosen, Selection, build};
+
+use crate::cli::UsageError;
+use crate::output::warn;
+
+/// `--plugin`.
+#[derive(Debug, clap::Args)]
+pub struct PluginArgs {
+    /// Let a plugin watch (see docs/plugins.md): throughput, instruction_mix, logging, trace, race, memcheck,
+    /// data_hazard, coverage, or the path of a loadable one; may be given several times
+    #[arg(long = "plugin", value_name = "NAME[:KEY=VALUE,...]")]
+    pub plugins: Vec<Selection>,
+}
+
+impl PluginArgs {
+    /// The plugins of the options and of a configuration.
+    ///
+    /// # Errors
+    ///
+    /// A plugin of the options that cannot be made; one of the configuration, if that requires all.
+    pub fn make(&self, configured: &PluginOptions) -> Result<Option<Plugins>> {
+        let mut chosen = Chosen::configured(configured).map_err(UsageError)?;
+        chosen.plugins.extend(self.plugins.iter().cloned());
+        let left_out = |error: &rocjitsu_plugins::PluginError| warn(error);
+        let plugins = build(&chosen, left_out).map_err(|error| UsageError(error.to_string()))?;
+        Ok((!plugins.is_empty()).then_some(plugins))
+    }
+
+    /// The options' plugins as `ROCJITSU_PLUGINS` holds them.
+    pub fn variable(&self) -> String {
+        let one = |selection: &Selection| {
+            let options: Vec<_> = selection
+                .options
+                .iter()
+                .map(|(k, v)| format!("{k}={v}"))
+                .collect();
+            format!("{}:{}", selection.name, options.join(","))
+        };
+        self.plugins.iter().map(one).collect::<Vec<_>>().join(";")
+    }
+}

@@ -1,0 +1,99 @@
+//! What executed compiled and what was interpreted, by instruction, and why.
+
+use std::collections::HashMap;
+
+use super::{Part, Why, collect};
+use crate::record::{Class, Record};
+
+/// Wave instructions, as far as blocks of code were counted.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Usage {
+    /// All of them.
+    pub instructions: u64,
+    /// Lane operations in compiled runs, and instructions that do nothing there.
+    pub compiled: u64,
+    /// Those of blocks that did not execute often enough to be compiled.
+    pub cold: u64,
+    /// The others by instruction, most frequent first.
+    pub interpreted: Vec<Interpreted>,
+}
+
+/// Executions of an instruction by the interpreter, in blocks that were compiled as far as they can be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interpreted {
+    /// Its name.
+    pub name: &'static str,
+    /// Why it was not compiled.
+    pub why: &'static str,
+    /// How often.
+    pub instructions: u64,
+}
+
+/// Counts that are being put together.
+#[derive(Default)]
+pub(crate) struct Tally {
+    total: Usage,
+    by_name: HashMap<(&'static str, &'static str), u64>,
+}
+
+impl Tally {
+    /// Adds `times` executions of a block for waves of `lanes` lanes. `parts` is `None` if it was not decided
+    /// how the block executes.
+    pub fn add(
+        &mut self,
+        records: &[Record],
+        parts: Option<Option<&[Part]>>,
+        lanes: u32,
+        times: u64,
+    ) {
+        let all = records.len() as u64 * times;
+        self.total.instructions += all;
+        let Some(parts) = parts else {
+            self.total.cold += all;
+            return;
+        };
+        let mut interpreted = |record: &Record| {
+            let key = (record.inst.op().name(), reason(record, lanes));
+            *self.by_name.entry(key).or_default() += times;
+            times
+        };
+        let count: u64 = match parts {
+            None => records.iter().map(&mut interpreted).sum(),
+            Some(parts) => parts
+                .iter()
+                .filter_map(|part| match part {
+                    Part::Records(range) => Some(range.clone()),
+                    #[cfg(target_arch = "x86_64")]
+                    Part::Code(_) => None,
+                })
+                .flat_map(|range| &records[range])
+                .map(&mut interpreted)
+                .sum(),
+        };
+        self.total.compiled += all - count;
+    }
+
+    /// The counts.
+    pub fn finish(self) -> Usage {
+        let mut usage = self.total;
+        let rows = self.by_name.into_iter();
+        usage.interpreted = rows
+            .map(|((name, why), instructions)| Interpreted {
+                name,
+                why,
+                instructions,
+            })
+            .collect();
+        usage
+            .interpreted
+            .sort_by_key(|row| (std::cmp::Reverse(row.instructions), row.name, row.why));
+        usage
+    }
+}
+
+fn reason(record: &Record, lanes: u32) -> &'static str {
+    match record.class {
+        Class::Valu => collect::obstacle(record, lanes).map_or("alone among others", Why::text),
+        _ => "no lane operation",
+    }
+}

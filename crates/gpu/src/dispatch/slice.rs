@@ -1,0 +1,78 @@
+//! A turn of one wave: what a thread needs for it, and how it ended.
+
+use rocjitsu_exec::barrier;
+use rocjitsu_exec::code::CodeView;
+use rocjitsu_exec::error::Fault;
+use rocjitsu_exec::run::{Counts, Stop};
+use rocjitsu_exec::wave::{Cx, Group, Unit, Waiting, Wave};
+
+use super::Shared;
+use super::watch::Runner;
+
+/// What a thread runs waves with.
+pub struct Hands<'s, 'a> {
+    /// The dispatch.
+    pub shared: &'s Shared<'a>,
+    /// Buffers, and the view of memory.
+    pub unit: Unit<'s>,
+    /// Decoded code.
+    pub code: CodeView<'s>,
+    /// Instructions executed.
+    pub counts: Counts,
+    /// Turns given to waves of other workers' workgroups.
+    pub lent: u64,
+    /// How: watched by plugins, or not.
+    pub runner: Runner<'s>,
+}
+
+/// How a turn ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Slice {
+    /// With the wave. Its registers are free, and barriers do not wait for it any more.
+    Ended,
+    /// `wave.waiting` says what for.
+    Waits,
+    /// The wave could go on: it sleeps, or `busy`, it has used up its quantum.
+    Turn {
+        /// Whether it has.
+        busy: bool,
+    },
+}
+
+impl Hands<'_, '_> {
+    /// Runs a wave that is ready until it waits, ends or has executed about `quantum` instructions.
+    ///
+    /// # Errors
+    /// What stopped the wave, if that is known.
+    #[inline]
+    pub fn slice(
+        &mut self,
+        group: &Group,
+        wave: &mut Wave,
+        quantum: u64,
+    ) -> Result<Slice, Option<Box<Fault>>> {
+        wave.waiting = Waiting::No;
+        let unit = &mut self.unit;
+        let mut cx = Cx { wave, group, unit };
+        let stop = self
+            .runner
+            .run(&mut cx, &mut self.code, quantum, &mut self.counts);
+        for data in wave.interrupts.drain(..) {
+            if let Some(interrupt) = self.shared.options.interrupt {
+                interrupt(data);
+            }
+        }
+        match stop {
+            Stop::Fault => Err(self.unit.fault.take()),
+            Stop::Waits if wave.waiting == Waiting::Ended => {
+                wave.v.release(&mut self.unit.pool);
+                barrier::wave_ended(group);
+                Ok(Slice::Ended)
+            }
+            Stop::Waits | Stop::Quantum if wave.waiting == Waiting::Turn => Ok(Slice::Turn {
+                busy: stop == Stop::Quantum,
+            }),
+            Stop::Waits | Stop::Quantum => Ok(Slice::Waits),
+        }
+    }
+}

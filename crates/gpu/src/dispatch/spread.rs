@@ -1,0 +1,185 @@
+//! When the waves of a workgroup go to several threads: while threads have nothing else to do and turns last long enough.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use rocjitsu_exec::wave::Waiting;
+
+use super::board::Claim;
+use super::launch::Resident;
+use super::slice::Hands;
+use super::team::Team;
+use super::worker::{ALONE, Round};
+use super::{DispatchError, Shared};
+
+/// The shortest turn that is worth another thread. A wave that changes threads costs about a microsecond: its registers
+/// come from another core's cache.
+const WORTH: Duration = Duration::from_micros(2);
+/// Turns over which the owner of a team looks whether they are still worth it.
+const SAMPLE: u32 = 64;
+/// Instructions after which a turn whose length is not known is looked at.
+pub const PROBE: u64 = 512;
+/// Rounds on one thread after turns were too short, the first time; twice as many each time after.
+const PAUSE: u32 = 8;
+const LONGEST_PAUSE: u32 = 1 << 12;
+/// Workgroups that came back because the order of their waves matters, after which no other one is given away.
+const MOST_RETURNS: u32 = 8;
+/// How often threads are called, at most: those that were called may not have come yet.
+const CALL: Duration = Duration::from_micros(200);
+
+/// What is to be done with a workgroup that has its turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Plan {
+    /// Its waves run on this thread.
+    Alone,
+    /// The same, and it counts how long their turns are.
+    Measure,
+    /// They run on several.
+    Spread,
+}
+
+/// A worker's experience with the dispatch.
+pub struct Experience {
+    /// Whether there are threads and waves for it at all.
+    possible: bool,
+    /// Length of turns, when it is known.
+    turn: Option<Duration>,
+    pause: u32,
+    next_pause: u32,
+    returns: u32,
+    called: Option<Instant>,
+}
+
+impl Experience {
+    /// None yet.
+    pub fn new(shared: &Shared<'_>) -> Experience {
+        Experience {
+            possible: shared.may_spread,
+            turn: None,
+            pause: 0,
+            next_pause: PAUSE,
+            returns: 0,
+            called: None,
+        }
+    }
+
+    /// What to do with a workgroup now. `started` is when the worker did.
+    pub fn plan(&mut self, shared: &Shared<'_>, resident: &Resident, started: Instant) -> Plan {
+        if !self.possible || resident.group.live < 2 || resident.in_order || shared.has_groups() {
+            return Plan::Alone;
+        }
+        if self.pause > 0 {
+            self.pause -= 1;
+            return Plan::Alone;
+        }
+        if shared.owners.load(Ordering::Relaxed) >= shared.threads {
+            return Plan::Alone;
+        }
+        match self.turn {
+            None => Plan::Measure,
+            Some(turn) if turn < WORTH => {
+                self.short();
+                Plan::Alone
+            }
+            Some(_) if started.elapsed() < ALONE => Plan::Measure,
+            Some(_) => Plan::Spread,
+        }
+    }
+
+    /// Learns from a round that was measured.
+    pub fn learn(&mut self, round: &Round, took: Duration) {
+        if round.long {
+            self.turn = Some(took.max(WORTH));
+        } else if round.turns > 0 {
+            self.turn = Some(took / round.turns);
+        }
+    }
+
+    /// Turns are not worth it at present.
+    fn short(&mut self) {
+        self.turn = None;
+        self.pause = self.next_pause;
+        self.next_pause = (2 * self.next_pause).min(LONGEST_PAUSE);
+    }
+
+    /// Calls threads for `waves` waves, if there may be any.
+    fn call(&mut self, shared: &Shared<'_>, waves: u32) {
+        if self.called.is_some_and(|at| at.elapsed() < CALL) {
+            return;
+        }
+        let present = shared.present.load(Ordering::Relaxed);
+        let missing = shared.threads.saturating_sub(present);
+        let count = missing.min(waves.saturating_sub(1) as usize);
+        if let (1.., Some(recruiter)) = (count, shared.recruiter.get()) {
+            self.called = Some(Instant::now());
+            recruiter.recruit(count);
+        }
+    }
+
+    /// Runs a workgroup's waves together with other threads until none can run any more, or it is not worth it.
+    pub fn spread(
+        &mut self,
+        hands: &mut Hands<'_, '_>,
+        resident: &mut Resident,
+    ) -> Result<Round, DispatchError> {
+        let shared = hands.shared;
+        let live = resident.group.live;
+        resident.group.shared = true;
+        resident.was_shared = true;
+        let mut team = Team::new(resident);
+        let mut open = shared.teams.open(&team);
+        let (mut turns, mut spent, mut looks) = (0, Duration::ZERO, 0);
+        let mut round = Round::default();
+        self.call(shared, live);
+        loop {
+            if open.is_closed() || shared.abandons(resident.group.linear) {
+                round.spins = true;
+                round.busy = true;
+                break;
+            }
+            let start = Instant::now();
+            match open.step(hands) {
+                Claim::Wave(_) => {
+                    looks = 0;
+                    turns += 1;
+                    round.turns += 1;
+                    spent += start.elapsed();
+                    if turns == SAMPLE {
+                        if spent / turns < WORTH {
+                            self.short();
+                            break;
+                        }
+                        (turns, spent) = (0, Duration::ZERO);
+                        self.next_pause = PAUSE;
+                        self.call(shared, live);
+                    }
+                }
+                Claim::Busy => open.wait(&mut looks),
+                Claim::Stuck => break,
+            }
+            if open.fruitless() > 2 * live {
+                round.spins = true;
+                round.busy = true;
+                break;
+            }
+        }
+        drop(open);
+        resident.group.shared = false;
+        resident.group.live = resident.waves.len() as u32 - resident.waiting(Waiting::Ended);
+        // Waves that wait for their turn, for another workgroup or in vain: one thread finds out which.
+        if resident.group.live > 0 {
+            self.pause = self.pause.max(1);
+        }
+        if let Some((index, fault)) = team.first_fault(resident) {
+            let wave = &resident.waves[index];
+            return Err(shared.failure_of(fault, resident.group.id, wave));
+        }
+        if resident.waiting(Waiting::Order) > 0 {
+            resident.in_order = true;
+            self.returns += 1;
+            self.possible &= self.returns < MOST_RETURNS;
+        }
+        round.advanced = !round.spins;
+        Ok(round)
+    }
+}

@@ -1,0 +1,302 @@
+//! The waves of one workgroup on several threads: the worker whose workgroup it is, and those that have none.
+//!
+//! The owner opens a team, works in it like the others, and closes it when no wave can run any more, when turns are too
+//! short to be worth it, or when the dispatch is over. Then the workgroup is its own again.
+
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use rocjitsu_exec::barrier;
+use rocjitsu_exec::error::Fault;
+use rocjitsu_exec::wave::{Group, Waiting, Wave};
+
+use super::board::{Board, Claim, State};
+use super::launch::Resident;
+use super::slice::{Hands, Slice};
+use super::worker::QUANTUM;
+
+/// How long a thread looks for a wave before it leaves: some times what waking it again takes.
+pub const PATIENCE: Duration = Duration::from_micros(100);
+/// Looks for a wave in quick succession, then with the processor offered to others.
+const EAGER_LOOKS: u32 = 256;
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A workgroup whose waves any thread may run.
+pub struct Team {
+    board: Board,
+    group: *const Group,
+    waves: *mut Wave,
+    /// Waves that stopped: their number, and why.
+    faults: Mutex<Vec<(usize, Option<Box<Fault>>)>>,
+    /// Threads besides the owner.
+    inside: AtomicUsize,
+    /// Threads that ever were.
+    numbers: AtomicU8,
+    /// Turns in a row that ended because the wave spins or sleeps.
+    fruitless: AtomicU32,
+}
+
+// SAFETY: a wave is touched only by the thread that claimed it from the board, whose words acquire and release; the group
+// is `Sync`. Both outlive the team's time on the list and its members (`Open`).
+unsafe impl Sync for Team {}
+
+/// The owner's number on the board.
+const OWNER: u8 = 0;
+
+impl Team {
+    /// A team for a workgroup that no thread runs.
+    pub fn new(resident: &mut Resident) -> Team {
+        let states = resident.waves.iter().map(state);
+        Team {
+            board: Board::new(states),
+            group: &resident.group,
+            waves: resident.waves.as_mut_ptr(),
+            faults: Mutex::default(),
+            inside: AtomicUsize::new(0),
+            numbers: AtomicU8::new(0),
+            fruitless: AtomicU32::new(0),
+        }
+    }
+
+    /// Looks for a wave behind `seat`'s last one and gives it a turn.
+    fn step(&self, hands: &mut Hands<'_, '_>, seat: &mut Seat) -> Claim {
+        // SAFETY: the group outlives the team.
+        let group = unsafe { &*self.group };
+        let reached = |slot: u8, phase| barrier::reached(group, usize::from(slot), phase);
+        let claim = self
+            .board
+            .claim(seat.number, seat.last, seat.faithful, reached);
+        let Claim::Wave(index) = claim else {
+            return claim;
+        };
+        // SAFETY: the board has as many waves, and this one is this thread's until it puts it back.
+        let wave = unsafe { &mut *self.waves.add(index) };
+        let slice = hands.slice(group, wave, QUANTUM);
+        hands.lent += u64::from(seat.number != OWNER);
+        seat.last = index;
+        let next = match slice {
+            Ok(Slice::Turn { .. }) => {
+                self.fruitless.fetch_add(1, Ordering::Relaxed);
+                State::Ready
+            }
+            Ok(Slice::Ended | Slice::Waits) => {
+                self.fruitless.store(0, Ordering::Relaxed);
+                state(wave)
+            }
+            Err(fault) => {
+                lock(&self.faults).push((index, fault));
+                State::Held
+            }
+        };
+        // A wave that could go on lets others have their turns: the next in line, whoever ran it before.
+        seat.faithful = next != State::Ready;
+        self.board.put(index, seat.number, next);
+        claim
+    }
+
+    /// The wave that failed first, had they run one after the other: of those in the earliest interval between barriers the
+    /// first in the order of turns.
+    pub fn first_fault(&mut self, resident: &Resident) -> Option<(usize, Option<Box<Fault>>)> {
+        let faults = self.faults.get_mut().unwrap_or_else(|e| e.into_inner());
+        let rank = |index: usize| {
+            let interval = interval(&resident.waves[index]);
+            let count = resident.waves.len();
+            let place = (index + count - start_of(interval, count)) % count;
+            (interval, place)
+        };
+        faults.sort_by_key(|&(index, _)| rank(index));
+        faults.drain(..).next()
+    }
+}
+
+/// What a wave that nobody runs waits for.
+fn state(wave: &Wave) -> State {
+    match wave.waiting {
+        Waiting::No | Waiting::Turn => State::Ready,
+        Waiting::Barrier(slot) => State::Barrier {
+            slot,
+            phase: wave.barrier_phase[usize::from(slot) % wave.barrier_phase.len()],
+        },
+        Waiting::Gws(_) | Waiting::Order | Waiting::Ended => State::Held,
+    }
+}
+
+/// How many barriers of its workgroup a wave has passed or will have when it runs again.
+fn interval(wave: &Wave) -> u32 {
+    wave.barrier_phase[barrier::WORKGROUP]
+}
+
+/// Which of `count` waves has the first turn in an interval when they run on one thread: the last one to come to a barrier
+/// goes on, the others follow in their order, so that the first place moves back by one at each barrier.
+fn start_of(interval: u32, count: usize) -> usize {
+    (count - interval as usize % count) % count
+}
+
+/// Which wave has the first turn now.
+pub fn first_turn(waves: &[Wave]) -> usize {
+    let live = waves.iter().filter(|w| w.waiting != Waiting::Ended);
+    live.map(interval)
+        .min()
+        .map_or(0, |interval| start_of(interval, waves.len()))
+}
+
+/// A thread's place in a team.
+struct Seat {
+    number: u8,
+    last: usize,
+    faithful: bool,
+}
+
+/// The teams of a dispatch that threads may join.
+#[derive(Default)]
+pub struct Teams {
+    open: AtomicUsize,
+    list: Mutex<Vec<Entry>>,
+}
+
+struct Entry(NonNull<Team>);
+
+// SAFETY: `Team` is `Sync`, and one on the list is alive (`Open`).
+unsafe impl Send for Entry {}
+
+/// A team on the list. Dropping it closes the team and waits for its members.
+pub struct Open<'t> {
+    teams: &'t Teams,
+    team: &'t Team,
+    seat: Seat,
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        self.team.board.close();
+        lock(&self.teams.list).retain(|entry| !std::ptr::eq(entry.0.as_ptr(), self.team));
+        self.teams.open.fetch_sub(1, Ordering::Relaxed);
+        let mut looks = 0;
+        while self.team.inside.load(Ordering::Acquire) > 0 {
+            pause(&mut looks);
+        }
+    }
+}
+
+/// A thread in another worker's team.
+struct Member(NonNull<Team>);
+
+impl Member {
+    fn team(&self) -> &Team {
+        // SAFETY: `Open` waits until no member is left.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            // The wave that it ran is lost; the owner must not wait for it.
+            self.team().board.close();
+        }
+        self.team().inside.fetch_sub(1, Ordering::Release);
+    }
+}
+
+fn pause(looks: &mut u32) {
+    *looks += 1;
+    if *looks < EAGER_LOOKS {
+        std::hint::spin_loop();
+    } else {
+        std::thread::yield_now();
+    }
+}
+
+impl Teams {
+    /// Lets other threads in.
+    pub fn open<'t>(&'t self, team: &'t Team) -> Open<'t> {
+        lock(&self.list).push(Entry(NonNull::from(team)));
+        self.open.fetch_add(1, Ordering::Release);
+        Open {
+            teams: self,
+            team,
+            seat: Seat {
+                number: OWNER,
+                last: team.board.last(),
+                faithful: true,
+            },
+        }
+    }
+
+    /// Joins the team that has the fewest threads.
+    fn join(&self) -> Option<Member> {
+        if self.open.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        let list = lock(&self.list);
+        let members = |entry: &&Entry| {
+            // SAFETY: a team on the list is alive.
+            unsafe { entry.0.as_ref() }.inside.load(Ordering::Relaxed)
+        };
+        let entry = list.iter().min_by_key(members)?;
+        // SAFETY: as above; it stays so while it has members.
+        unsafe { entry.0.as_ref() }
+            .inside
+            .fetch_add(1, Ordering::Relaxed);
+        Some(Member(entry.0))
+    }
+
+    /// Runs waves of others until there has been nothing to do for a while or `over` says that there will not be.
+    pub fn help(&self, hands: &mut Hands<'_, '_>, over: impl Fn() -> bool) {
+        let mut since = Instant::now();
+        let mut looks = 0;
+        while !over() {
+            if let Some(member) = self.join() {
+                let team = member.team();
+                let number = team.numbers.fetch_add(1, Ordering::Relaxed) % (u8::MAX - 1) + 1;
+                let mut seat = Seat {
+                    number,
+                    // Far from where the owner is.
+                    last: number.into(),
+                    faithful: true,
+                };
+                while !team.board.is_closed() {
+                    match team.step(hands, &mut seat) {
+                        Claim::Wave(_) => {
+                            since = Instant::now();
+                            looks = 0;
+                        }
+                        _ if looks >= EAGER_LOOKS && since.elapsed() > PATIENCE => return,
+                        Claim::Busy | Claim::Stuck => pause(&mut looks),
+                    }
+                }
+            }
+            if looks >= EAGER_LOOKS && since.elapsed() > PATIENCE {
+                return;
+            }
+            pause(&mut looks);
+        }
+    }
+}
+
+impl Open<'_> {
+    /// The owner's part of a step.
+    pub fn step(&mut self, hands: &mut Hands<'_, '_>) -> Claim {
+        self.team.step(hands, &mut self.seat)
+    }
+
+    /// Whether a thread has left it broken.
+    pub fn is_closed(&self) -> bool {
+        self.team.board.is_closed()
+    }
+
+    /// Turns in a row that ended because waves spin or sleep.
+    pub fn fruitless(&self) -> u32 {
+        self.team.fruitless.load(Ordering::Relaxed)
+    }
+
+    /// Passes the time until another look.
+    pub fn wait(&self, looks: &mut u32) {
+        pause(looks);
+    }
+}

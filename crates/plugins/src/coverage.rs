@@ -1,0 +1,195 @@
+//! `coverage`: which instructions and source lines executed. A record for each kernel, and an lcov file on request.
+
+use std::any::Any;
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use rocjitsu_isa::{FeatureSet, Target, decode};
+use rocjitsu_observe::{
+    Code, Concurrency, Dispatch, Events, Lines, Outcome, Plugin, Sink, State, Step,
+};
+use serde_json::{Value, json};
+
+use crate::options::Options;
+use crate::symbols::Symbols;
+
+/// Makes the plugin.
+pub fn make(mut options: Options, lines: Lines) -> Result<Box<dyn Plugin>, String> {
+    let coverage = Coverage {
+        lines,
+        lcov: options.text("lcov").map(PathBuf::from),
+        all: options.switch("missed", false)?,
+        symbols: Symbols::default(),
+        kernels: BTreeMap::new(),
+        counts: HashMap::new(),
+    };
+    options.finish(&["lcov", "missed", "file"])?;
+    Ok(Box::new(coverage))
+}
+
+/// Longest instruction in bytes.
+const LONGEST: usize = 24;
+
+/// The code of a kernel, from its entry to its end.
+struct Kernel {
+    /// Addresses of its instructions with their text.
+    code: BTreeMap<u64, String>,
+}
+
+struct Coverage {
+    lines: Lines,
+    lcov: Option<PathBuf>,
+    /// Whether records list what was not executed.
+    all: bool,
+    symbols: Symbols,
+    kernels: BTreeMap<(String, u64), Kernel>,
+    counts: HashMap<u64, u64>,
+}
+
+/// What one worker counts.
+struct Worker(HashMap<u64, u64>);
+
+impl Plugin for Worker {
+    fn events(&self) -> Events {
+        Events::AFTER
+    }
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+    fn after(&mut self, step: &Step<'_>, _: &dyn State) -> Outcome {
+        *self.0.entry(step.instruction.pc).or_default() += 1;
+        Ok(())
+    }
+}
+
+/// Decodes a kernel from its entry to the padding behind its last `s_endpgm`: the function that the compiler made.
+/// Functions that it calls are not in it.
+fn code_of(dispatch: &Dispatch<'_>) -> BTreeMap<u64, String> {
+    let set: FeatureSet = dispatch.target.execution_set(dispatch.lanes);
+    let target: Target = dispatch.target;
+    let mut code = BTreeMap::new();
+    let mut at = dispatch.entry;
+    let mut furthest = at;
+    loop {
+        let mut bytes = [0; LONGEST];
+        let mut length = LONGEST;
+        while length >= 4 && !dispatch.memory.read(at, &mut bytes[..length]) {
+            length -= 4;
+        }
+        let Ok(inst) = decode(target, set, &bytes[..length]) else {
+            return code;
+        };
+        let name = inst.op().name();
+        let next = at + inst.len() as u64;
+        code.insert(at, inst.text(set));
+        if name.starts_with("s_branch") || name.starts_with("s_cbranch") {
+            let words = inst.signed_field(rocjitsu_isa::Name::simm16).unwrap_or(0);
+            furthest = furthest.max(next.wrapping_add_signed(4 * i64::from(words)));
+        }
+        let ends = name == "s_endpgm" || name.starts_with("s_setpc");
+        if ends && next > furthest {
+            return code;
+        }
+        at = next;
+    }
+}
+
+impl Plugin for Coverage {
+    fn events(&self) -> Events {
+        Events::DISPATCHES | Events::AFTER
+    }
+
+    fn concurrency(&self) -> Concurrency {
+        Concurrency::PerWorker
+    }
+
+    fn worker(&self) -> Option<Box<dyn Plugin>> {
+        Some(Box::new(Worker(HashMap::new())))
+    }
+
+    fn join(&mut self, worker: Box<dyn Any>) -> Outcome {
+        let worker = worker.downcast::<Worker>().map_err(|_| "no worker of it")?;
+        for (pc, n) in worker.0 {
+            *self.counts.entry(pc).or_default() += n;
+        }
+        Ok(())
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+
+    fn code_loaded(&mut self, code: &Code<'_>) -> Outcome {
+        self.symbols.add(code);
+        Ok(())
+    }
+
+    fn dispatch_begins(&mut self, dispatch: &Dispatch<'_>) -> Outcome {
+        let key = (dispatch.kernel.to_owned(), dispatch.entry);
+        self.kernels.entry(key).or_insert_with(|| Kernel {
+            code: code_of(dispatch),
+        });
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Outcome {
+        for ((name, entry), kernel) in &self.kernels {
+            let executed = |pc: &u64| self.counts.contains_key(pc);
+            let hit = kernel.code.keys().filter(|pc| executed(pc)).count();
+            let mut record = json!({
+                "plugin": "coverage",
+                "kernel": name,
+                "entry": format!("{entry:#x}"),
+                "instructions": kernel.code.len(),
+                "executed": hit,
+            });
+            if self.all {
+                let missed = kernel.code.iter().filter(|(pc, _)| !executed(pc));
+                let missed: Vec<Value> = missed
+                    .map(|(pc, text)| json!({ "pc": format!("{pc:#x}"), "text": text }))
+                    .collect();
+                record["missed"] = missed.into();
+            }
+            self.lines.line(&record.to_string())?;
+        }
+        self.lines.flush()?;
+        let Some(path) = &self.lcov else {
+            return Ok(());
+        };
+        let failed = |e: std::io::Error| format!("cannot write {}: {e}", path.display());
+        let sink = Sink::file(path).map_err(failed)?;
+        sink.write(&self.lcov()).map_err(failed)?;
+        sink.flush().map_err(failed)
+    }
+}
+
+impl Coverage {
+    /// The lines of kernels that ran, in lcov's format: a line counts as often as its instruction that executed most
+    /// often.
+    fn lcov(&self) -> String {
+        let mut files: BTreeMap<&str, BTreeMap<u32, u64>> = BTreeMap::new();
+        let mut add = |pc: u64, count: u64| {
+            if let Some(place) = self.symbols.place(pc).filter(|place| place.line > 0) {
+                let lines = files.entry(&place.file).or_default();
+                let line = lines.entry(place.line).or_default();
+                *line = (*line).max(count);
+            }
+        };
+        for kernel in self.kernels.values() {
+            kernel.code.keys().for_each(|&pc| add(pc, 0));
+        }
+        self.counts.iter().for_each(|(&pc, &count)| add(pc, count));
+        let mut out = String::new();
+        for (file, lines) in files {
+            // Writing to a string does not fail.
+            let _ = writeln!(out, "TN:\nSF:{file}");
+            for (line, count) in &lines {
+                let _ = writeln!(out, "DA:{line},{count}");
+            }
+            let hit = lines.values().filter(|&&count| count > 0).count();
+            let _ = writeln!(out, "LF:{}\nLH:{hit}\nend_of_record", lines.len());
+        }
+        out
+    }
+}

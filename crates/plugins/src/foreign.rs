@@ -1,0 +1,293 @@
+//! Loadable plugins: shared objects with the C interface of `include/rocjitsu_plugin.h`.
+
+mod abi;
+
+use std::any::Any;
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use rocjitsu_observe::{
+    Access, Barrier, Dispatch, Ended, Events, Outcome, Plugin, State, Step, Touch, Wave, Workgroup,
+};
+use serde_json::{Map, Value};
+
+use crate::options::Options;
+use abi::Description;
+
+/// Longest text of an error that a plugin may write.
+const ERROR_BYTES: usize = 512;
+
+/// A loaded plugin. The shared object is never unloaded.
+struct Foreign {
+    plugin: &'static Description,
+    this: *mut c_void,
+}
+
+// SAFETY: the interface says that callbacks may come from any thread, one at a time.
+unsafe impl Send for Foreign {}
+
+/// Loads a plugin and configures it.
+pub fn load(path: &Path, options: &Options) -> Result<Box<dyn Plugin>, String> {
+    // The loader searches for names without a slash.
+    let path = std::path::absolute(path).map_err(|e| e.to_string())?;
+    let name = CString::new(path.as_os_str().as_bytes()).map_err(|e| e.to_string())?;
+    // SAFETY: `name` is a string. Initialisers of the object run; the user asked for it by name.
+    let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+    if handle.is_null() {
+        return Err(format!(
+            "cannot load {}: {}",
+            path.display(),
+            loader_error()
+        ));
+    }
+    // SAFETY: `handle` was given by `dlopen`, the symbol's name is a string.
+    let entry = unsafe { libc::dlsym(handle, c"rocjitsu_plugin_entry".as_ptr()) };
+    if entry.is_null() {
+        return Err(format!(
+            "{} has no symbol rocjitsu_plugin_entry: it is no plugin",
+            path.display()
+        ));
+    }
+    // SAFETY: the symbol is the function that the header declares.
+    let entry: extern "C" fn() -> *const Description = unsafe { std::mem::transmute(entry) };
+    let description = entry();
+    if description.is_null() {
+        return Err(format!("{} describes no plugin", path.display()));
+    }
+    // SAFETY: every version of the description begins with the version.
+    let version = unsafe { description.cast::<u32>().read() };
+    if version != abi::VERSION {
+        return Err(format!(
+            "{} is a plugin of version {version} of the interface; this rocjitsu has version {}",
+            path.display(),
+            abi::VERSION
+        ));
+    }
+    // SAFETY: it is of this version, and stays where it is (header).
+    let plugin: &'static Description = unsafe { &*description };
+    let schema = match plugin.schema {
+        // SAFETY: the header says that it is a string or null.
+        text if !text.is_null() => unsafe { CStr::from_ptr(text) }
+            .to_string_lossy()
+            .into_owned(),
+        _ => String::new(),
+    };
+    let configuration = configure(&schema, options)?;
+    let configuration = CString::new(configuration).map_err(|e| e.to_string())?;
+    let mut error = [0 as c_char; ERROR_BYTES];
+    let create = plugin.create.ok_or("it has no function `create`")?;
+    let this = create(
+        &abi::HOST,
+        configuration.as_ptr(),
+        error.as_mut_ptr(),
+        ERROR_BYTES,
+    );
+    if this.is_null() {
+        error[ERROR_BYTES - 1] = 0;
+        // SAFETY: the array ends with zero.
+        let text = unsafe { CStr::from_ptr(error.as_ptr()) }.to_string_lossy();
+        return Err(match text.is_empty() {
+            true => "it could not be made, and does not say why".to_owned(),
+            false => text.into_owned(),
+        });
+    }
+    Ok(Box::new(Foreign { plugin, this }))
+}
+
+fn loader_error() -> String {
+    // SAFETY: it returns a string, or null.
+    let text = unsafe { libc::dlerror() };
+    if text.is_null() {
+        return "no reason given".to_owned();
+    }
+    // SAFETY: as above.
+    unsafe { CStr::from_ptr(text) }
+        .to_string_lossy()
+        .into_owned()
+}
+
+/// The configuration as JSON, each option as the type that the schema has for it.
+fn configure(schema: &str, options: &Options) -> Result<String, String> {
+    let schema: Value = match schema {
+        "" => Value::Null,
+        text => serde_json::from_str(text).map_err(|e| format!("its schema is no JSON: {e}"))?,
+    };
+    let properties = schema.get("properties").and_then(Value::as_object);
+    let mut configuration = Map::new();
+    for (key, text) in options.iter() {
+        let property = properties.and_then(|all| all.get(key)).ok_or_else(|| {
+            let known: Vec<&str> = properties
+                .into_iter()
+                .flat_map(|all| all.keys())
+                .map(String::as_str)
+                .collect();
+            format!("there is no option `{key}`; it has {}", known.join(", "))
+        })?;
+        let kind = property
+            .get("type")
+            .and_then(Value::as_str)
+            .unwrap_or("string");
+        let value = match kind {
+            "string" => Some(Value::from(text)),
+            "integer" => text.parse::<i64>().ok().map(Value::from),
+            "number" => text.parse::<f64>().ok().map(Value::from),
+            "boolean" => match text {
+                "" | "true" | "on" => Some(Value::from(true)),
+                "false" | "off" => Some(Value::from(false)),
+                _ => None,
+            },
+            other => return Err(format!("its schema has the type `{other}` for `{key}`")),
+        };
+        let value =
+            value.ok_or_else(|| format!("`{text}` is no {kind}, as the option `{key}` wants"))?;
+        configuration.insert(key.to_owned(), value);
+    }
+    Ok(Value::from(configuration).to_string())
+}
+
+impl Drop for Foreign {
+    fn drop(&mut self) {
+        if let Some(destroy) = self.plugin.destroy {
+            destroy(self.this);
+        }
+    }
+}
+
+impl Foreign {
+    fn outcome(&self, status: c_int) -> Outcome {
+        if status == 0 {
+            return Ok(());
+        }
+        let text = self.plugin.error.map(|error| error(self.this));
+        match text.filter(|text| !text.is_null()) {
+            // SAFETY: the header says that it is a string or null.
+            Some(text) => Err(unsafe { CStr::from_ptr(text) }
+                .to_string_lossy()
+                .into_owned()),
+            None => Err(format!("a callback returned {status}")),
+        }
+    }
+
+    fn with_step(
+        &self,
+        callback: Option<abi::OnStep>,
+        step: &Step<'_>,
+        state: Option<&dyn State>,
+    ) -> Outcome {
+        match callback {
+            Some(callback) => {
+                abi::with_step(step, state, |step| self.outcome(callback(self.this, step)))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn with_touched(
+        &self,
+        callback: Option<abi::OnTouched>,
+        step: &Step<'_>,
+        touched: &[Touch],
+        state: &dyn State,
+    ) -> Outcome {
+        let Some(callback) = callback else {
+            return Ok(());
+        };
+        let all: Vec<abi::Touch> = touched.iter().map(abi::Touch::of).collect();
+        abi::with_step(step, Some(state), |step| {
+            self.outcome(callback(self.this, step, all.as_ptr(), all.len()))
+        })
+    }
+}
+
+impl Plugin for Foreign {
+    fn events(&self) -> Events {
+        Events::from_bits(self.plugin.events)
+    }
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+    fn dispatch_begins(&mut self, dispatch: &Dispatch<'_>) -> Outcome {
+        let Some(callback) = self.plugin.dispatch_begins else {
+            return Ok(());
+        };
+        let kernel = abi::string(dispatch.kernel);
+        let target = abi::string(dispatch.target.name());
+        let dispatch = abi::Dispatch::of(dispatch, &kernel, &target);
+        self.outcome(callback(self.this, &dispatch))
+    }
+    fn dispatch_ends(&mut self, ended: &Ended<'_>) -> Outcome {
+        let Some(callback) = self.plugin.dispatch_ends else {
+            return Ok(());
+        };
+        let error = ended.error.map(abi::string);
+        let end = abi::End::of(ended, error.as_deref());
+        self.outcome(callback(self.this, &end))
+    }
+    fn workgroup_begins(&mut self, workgroup: &Workgroup) -> Outcome {
+        match self.plugin.workgroup_begins {
+            Some(callback) => self.outcome(callback(self.this, &abi::Workgroup::of(workgroup))),
+            None => Ok(()),
+        }
+    }
+    fn workgroup_ends(&mut self, workgroup: &Workgroup) -> Outcome {
+        match self.plugin.workgroup_ends {
+            Some(callback) => self.outcome(callback(self.this, &abi::Workgroup::of(workgroup))),
+            None => Ok(()),
+        }
+    }
+    fn wave_begins(&mut self, wave: &Wave) -> Outcome {
+        match self.plugin.wave_begins {
+            Some(callback) => self.outcome(callback(self.this, &abi::Wave::of(wave))),
+            None => Ok(()),
+        }
+    }
+    fn wave_ends(&mut self, wave: &Wave) -> Outcome {
+        match self.plugin.wave_ends {
+            Some(callback) => self.outcome(callback(self.this, &abi::Wave::of(wave))),
+            None => Ok(()),
+        }
+    }
+    fn before(&mut self, step: &Step<'_>, state: &dyn State) -> Outcome {
+        self.with_step(self.plugin.before, step, Some(state))
+    }
+    fn after(&mut self, step: &Step<'_>, state: &dyn State) -> Outcome {
+        self.with_step(self.plugin.after, step, Some(state))
+    }
+    fn reads(&mut self, step: &Step<'_>, touched: &[Touch], state: &dyn State) -> Outcome {
+        self.with_touched(self.plugin.reads, step, touched, state)
+    }
+    fn writes(&mut self, step: &Step<'_>, touched: &[Touch], state: &dyn State) -> Outcome {
+        self.with_touched(self.plugin.writes, step, touched, state)
+    }
+    fn accesses(&mut self, step: &Step<'_>, accesses: &[Access], state: &dyn State) -> Outcome {
+        let Some(callback) = self.plugin.accesses else {
+            return Ok(());
+        };
+        let all: Vec<abi::Access> = accesses.iter().map(abi::Access::of).collect();
+        abi::with_step(step, Some(state), |step| {
+            self.outcome(callback(self.this, step, all.as_ptr(), all.len()))
+        })
+    }
+    fn barrier(&mut self, step: &Step<'_>, barrier: Barrier) -> Outcome {
+        let Some(callback) = self.plugin.barrier else {
+            return Ok(());
+        };
+        let (waits, slot, phase) = match barrier {
+            Barrier::Signal { slot, phase } => (0, slot, phase),
+            Barrier::Wait { slot, phase } => (1, slot, phase),
+        };
+        abi::with_step(step, None, |step| {
+            self.outcome(callback(self.this, step, waits, slot.into(), phase))
+        })
+    }
+    fn matrix(&mut self, step: &Step<'_>) -> Outcome {
+        self.with_step(self.plugin.matrix, step, None)
+    }
+    fn finish(&mut self) -> Outcome {
+        match self.plugin.finish {
+            Some(callback) => self.outcome(callback(self.this)),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,333 @@
+//! `memcheck`: accesses outside allocations and to freed ones, LDS accesses outside the workgroup's, atomics that are
+//! not aligned; on request reads of LDS bytes and VGPR lanes that nothing has written.
+
+use std::any::Any;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use rocjitsu_isa::RegFile;
+use rocjitsu_observe::{
+    Access, AccessKind, Allocation, Code, Concurrency, Dispatch, Events, Family, Lines, MemoryView,
+    Outcome, Plugin, Space, State, Step, Touch, Wave, Workgroup,
+};
+use serde_json::{Value, json};
+
+use crate::options::Options;
+use crate::symbols::Symbols;
+use crate::trace::register_name;
+
+/// Makes the plugin.
+pub fn make(mut options: Options, lines: Lines) -> Result<Box<dyn Plugin>, String> {
+    let fail = options.switch("fail", false)?;
+    let uninitialised = options.switch("uninitialised", false)?;
+    options.finish(&["uninitialised", "fail", "file"])?;
+    Ok(Box::new(Memcheck {
+        lines,
+        fail,
+        uninitialised,
+        symbols: Symbols::default(),
+        memory: None,
+        kernels: HashMap::new(),
+        recent: None,
+        past: BTreeMap::new(),
+        lds: HashMap::new(),
+        registers: HashMap::new(),
+        found: BTreeMap::new(),
+    }))
+}
+
+/// LDS addresses from here on are nobody's mistake.
+const FAR: u64 = 1 << 20;
+
+/// Bytes of a line of the scalar cache.
+const LINE: u64 = 64;
+
+/// VGPRs that a wave may start with: work-item ids.
+const GIVEN: u16 = 3;
+
+type WaveKey = (u64, u64, u32);
+
+struct Memcheck {
+    lines: Lines,
+    fail: bool,
+    uninitialised: bool,
+    symbols: Symbols,
+    memory: Option<Arc<dyn MemoryView>>,
+    kernels: HashMap<u64, String>,
+    /// The allocation that the last access was in.
+    recent: Option<Allocation>,
+    /// Allocations that existed when an earlier dispatch began.
+    past: BTreeMap<u64, Allocation>,
+    /// LDS bytes that have been written, by workgroup.
+    lds: HashMap<(u64, u64), Vec<bool>>,
+    /// Lanes of VGPRs that have been written, by wave.
+    registers: HashMap<WaveKey, HashMap<(bool, u16), u64>>,
+    /// Errors by kind and address of the instruction, with how often they were met.
+    found: BTreeMap<(&'static str, String, u64), u64>,
+}
+
+fn kind_name(kind: AccessKind) -> &'static str {
+    match kind {
+        AccessKind::Load => "load",
+        AccessKind::Store => "store",
+        AccessKind::Atomic => "atomic",
+    }
+}
+
+impl Memcheck {
+    fn report(&mut self, error: &'static str, step: &Step<'_>, detail: Value) -> Outcome {
+        let kernel = self
+            .kernels
+            .get(&step.wave.dispatch)
+            .cloned()
+            .unwrap_or_default();
+        let place = (error, kernel, step.instruction.pc);
+        let count = self.found.entry(place.clone()).or_default();
+        *count += 1;
+        if *count > 1 {
+            return Ok(());
+        }
+        let mut record = json!({
+            "plugin": "memcheck",
+            "error": error,
+            "kernel": place.1,
+            "dispatch": step.wave.dispatch,
+            "workgroup": step.wave.workgroup,
+            "wave": step.wave.index,
+            "instruction": self.symbols.describe(step.instruction),
+        });
+        if let (Value::Object(record), Value::Object(detail)) = (&mut record, detail) {
+            record.extend(detail);
+        }
+        self.lines.line(&record.to_string())
+    }
+
+    /// What is wrong with a global access.
+    fn global(&mut self, access: &Access, scalar: bool) -> Option<(&'static str, Value)> {
+        // Compilers widen scalar loads as far as the line that they are in goes.
+        let room = if scalar { LINE } else { 1 };
+        let inside = |a: &Allocation| {
+            let offset = access.address.wrapping_sub(a.start);
+            let end = a.bytes.next_multiple_of(room);
+            offset < a.bytes && u64::from(access.bytes) <= end - offset
+        };
+        if self.recent.as_ref().is_some_and(inside) {
+            return None;
+        }
+        let memory = self.memory.as_ref()?;
+        let found = memory.allocation(access.address);
+        let near = memory.describe(access.address);
+        match found {
+            Some(allocation) if inside(&allocation) => {
+                self.recent = Some(allocation);
+                None
+            }
+            // Runs that lie one behind the other may be parts of one allocation of the program.
+            Some(allocation) if is_followed(&**memory, &allocation, access) => None,
+            Some(allocation) => Some((
+                "out_of_bounds",
+                json!({
+                    "allocation": allocation.label,
+                    "start": format!("{:#x}", allocation.start),
+                    "bytes": allocation.bytes,
+                    "offset": access.address.wrapping_sub(allocation.start),
+                }),
+            )),
+            None => {
+                let earlier = self.past.range(..=access.address).next_back();
+                let freed = earlier.filter(|(_, a)| access.address - a.start < a.bytes);
+                Some(match freed {
+                    Some((_, a)) => (
+                        "use_after_free",
+                        json!({
+                            "allocation": a.label,
+                            "start": format!("{:#x}", a.start),
+                            "bytes": a.bytes,
+                            "offset": access.address - a.start,
+                        }),
+                    ),
+                    None => ("unmapped", json!({ "near": near })),
+                })
+            }
+        }
+    }
+
+    fn check(&mut self, step: &Step<'_>, access: &Access, state: &dyn State) -> Outcome {
+        let mut wrong = match access.space {
+            Space::Global => {
+                let scalar = step.instruction.family == Family::Scalar;
+                self.global(access, scalar)
+            }
+            // The engine itself checks every lane's scratch.
+            Space::Scratch => None,
+            Space::Lds => {
+                let size = state.lds().len() as u64;
+                let end = access.address + u64::from(access.bytes);
+                // Compilers mask lanes by addresses far outside.
+                let meant = access.address < FAR;
+                (end > size && meant).then(|| ("lds_out_of_bounds", json!({ "bytes": size })))
+            }
+        };
+        if access.kind == AccessKind::Atomic && !access.address.is_multiple_of(access.bytes.into())
+        {
+            wrong = Some(("misaligned_atomic", json!({})));
+        }
+        if wrong.is_none() && self.uninitialised && access.space == Space::Lds {
+            wrong = self.lds_bytes(step, access, state.lds().len());
+        }
+        let Some((error, mut detail)) = wrong else {
+            return Ok(());
+        };
+        detail["access"] = kind_name(access.kind).into();
+        detail["address"] = format!("{:#x}", access.address).into();
+        detail["size"] = access.bytes.into();
+        detail["lane"] = access.lane.into();
+        self.report(error, step, detail)
+    }
+
+    /// Notes LDS bytes that are written, and looks whether those read have been.
+    fn lds_bytes(
+        &mut self,
+        step: &Step<'_>,
+        access: &Access,
+        size: usize,
+    ) -> Option<(&'static str, Value)> {
+        let group = (step.wave.dispatch, step.wave.group);
+        let written = self.lds.entry(group).or_insert_with(|| vec![false; size]);
+        let start = access.address as usize;
+        let bytes = written.get_mut(start..start + access.bytes as usize)?;
+        match access.kind {
+            AccessKind::Store => {
+                bytes.fill(true);
+                None
+            }
+            _ => {
+                let missing = bytes.iter().position(|written| !written);
+                // Told once for a place.
+                bytes.fill(true);
+                missing.map(|at| ("uninitialised_lds", json!({ "byte": start + at })))
+            }
+        }
+    }
+}
+
+/// Whether the runs that follow an allocation without a gap hold the rest of an access.
+fn is_followed(memory: &dyn MemoryView, first: &Allocation, access: &Access) -> bool {
+    let end = access.address + u64::from(access.bytes);
+    let mut at = first.start + first.bytes;
+    if access.address >= at {
+        return false;
+    }
+    while at < end {
+        match memory.allocation(at) {
+            Some(next) if next.start == at && next.label == first.label && next.bytes > 0 => {
+                at += next.bytes
+            }
+            _ => return false,
+        }
+    }
+    true
+}
+
+fn is_vector(touch: &&Touch) -> bool {
+    matches!(touch.file, RegFile::Vgpr | RegFile::Agpr)
+}
+
+impl Plugin for Memcheck {
+    fn events(&self) -> Events {
+        let always = Events::DISPATCHES | Events::ACCESSES | Events::WORKGROUPS;
+        if self.uninitialised {
+            always | Events::WAVES | Events::READS | Events::WRITES
+        } else {
+            always
+        }
+    }
+
+    fn concurrency(&self) -> Concurrency {
+        Concurrency::Serial
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+
+    fn code_loaded(&mut self, code: &Code<'_>) -> Outcome {
+        self.symbols.add(code);
+        Ok(())
+    }
+
+    fn dispatch_begins(&mut self, dispatch: &Dispatch<'_>) -> Outcome {
+        self.kernels.insert(dispatch.id, dispatch.kernel.to_owned());
+        self.recent = None;
+        let now = dispatch.memory.allocations();
+        self.past.extend(now.into_iter().map(|a| (a.start, a)));
+        self.memory = Some(dispatch.memory.clone());
+        Ok(())
+    }
+
+    fn workgroup_ends(&mut self, workgroup: &Workgroup) -> Outcome {
+        self.lds.remove(&(workgroup.dispatch, workgroup.linear));
+        Ok(())
+    }
+
+    fn wave_ends(&mut self, wave: &Wave) -> Outcome {
+        self.registers
+            .remove(&(wave.dispatch, wave.group, wave.index));
+        Ok(())
+    }
+
+    fn accesses(&mut self, step: &Step<'_>, accesses: &[Access], state: &dyn State) -> Outcome {
+        accesses
+            .iter()
+            .try_for_each(|access| self.check(step, access, state))
+    }
+
+    fn reads(&mut self, step: &Step<'_>, touched: &[Touch], _: &dyn State) -> Outcome {
+        let wave = (step.wave.dispatch, step.wave.group, step.wave.index);
+        let mut missing = BTreeSet::new();
+        let known = self.registers.entry(wave).or_default();
+        for touch in touched.iter().filter(is_vector) {
+            let is_agpr = touch.file == RegFile::Agpr;
+            if !is_agpr && touch.register < GIVEN {
+                continue;
+            }
+            let written = known.entry((is_agpr, touch.register)).or_default();
+            let unwritten = touch.lanes & step.exec & !*written;
+            if unwritten != 0 {
+                *written |= unwritten;
+                missing.insert((register_name(touch.file, touch.register), unwritten));
+            }
+        }
+        missing.into_iter().try_for_each(|(register, lanes)| {
+            let detail = json!({ "register": register, "lanes": format!("{lanes:#x}") });
+            self.report("uninitialised_register", step, detail)
+        })
+    }
+
+    fn writes(&mut self, step: &Step<'_>, touched: &[Touch], _: &dyn State) -> Outcome {
+        let wave = (step.wave.dispatch, step.wave.group, step.wave.index);
+        let known = self.registers.entry(wave).or_default();
+        for touch in touched.iter().filter(is_vector) {
+            *known
+                .entry((touch.file == RegFile::Agpr, touch.register))
+                .or_default() |= touch.lanes;
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Outcome {
+        let count = self.found.len();
+        let record = json!({
+            "plugin": "memcheck",
+            "event": "summary",
+            "errors": count,
+            "times": self.found.values().sum::<u64>(),
+        });
+        self.lines.line(&record.to_string())?;
+        self.lines.flush()?;
+        if self.fail && count > 0 {
+            return Err(format!("{count} memory errors"));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,127 @@
+//! `instruction_mix`: how often each mnemonic executed, by kernel.
+
+use std::any::Any;
+use std::collections::{BTreeMap, HashMap};
+
+use rocjitsu_isa::Op;
+use rocjitsu_observe::{Concurrency, Dispatch, Ended, Events, Lines, Outcome, Plugin, State, Step};
+use serde_json::{Map, Value, json};
+
+use crate::options::Options;
+
+/// Makes the plugin.
+pub fn make(options: Options, lines: Lines) -> Result<Box<dyn Plugin>, String> {
+    options.finish(&["file"])?;
+    Ok(Box::new(Mix {
+        lines,
+        running: HashMap::new(),
+        kernels: BTreeMap::new(),
+        counts: Counts::default(),
+    }))
+}
+
+/// Executions by dispatch and operation; a dual instruction has two.
+type Counts = HashMap<(u64, Op, Option<Op>), u64>;
+
+struct Mix {
+    lines: Lines,
+    /// Kernels of dispatches under way.
+    running: HashMap<u64, String>,
+    /// Counts by kernel and mnemonic.
+    kernels: BTreeMap<String, BTreeMap<String, u64>>,
+    counts: Counts,
+}
+
+/// What one worker counts.
+struct Worker {
+    counts: Counts,
+}
+
+fn count(counts: &mut Counts, step: &Step<'_>) {
+    let inst = &step.instruction.inst;
+    let key = (step.wave.dispatch, inst.op(), inst.op_y());
+    *counts.entry(key).or_default() += 1;
+}
+
+impl Plugin for Worker {
+    fn events(&self) -> Events {
+        Events::AFTER
+    }
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+    fn after(&mut self, step: &Step<'_>, _: &dyn State) -> Outcome {
+        count(&mut self.counts, step);
+        Ok(())
+    }
+}
+
+impl Plugin for Mix {
+    fn events(&self) -> Events {
+        Events::DISPATCHES | Events::AFTER
+    }
+
+    fn concurrency(&self) -> Concurrency {
+        Concurrency::PerWorker
+    }
+
+    fn worker(&self) -> Option<Box<dyn Plugin>> {
+        Some(Box::new(Worker {
+            counts: Counts::default(),
+        }))
+    }
+
+    fn join(&mut self, worker: Box<dyn Any>) -> Outcome {
+        let worker = worker.downcast::<Worker>().map_err(|_| "no worker of it")?;
+        for (key, n) in worker.counts {
+            *self.counts.entry(key).or_default() += n;
+        }
+        Ok(())
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+
+    fn dispatch_begins(&mut self, dispatch: &Dispatch<'_>) -> Outcome {
+        self.running.insert(dispatch.id, dispatch.kernel.to_owned());
+        Ok(())
+    }
+
+    fn dispatch_ends(&mut self, ended: &Ended<'_>) -> Outcome {
+        let kernel = self.running.remove(&ended.id).unwrap_or_default();
+        let all = self.kernels.entry(kernel).or_default();
+        self.counts.retain(|&(dispatch, op, other), n| {
+            if dispatch != ended.id {
+                return true;
+            }
+            let name = match other {
+                Some(other) => format!("{} :: {}", op.name(), other.name()),
+                None => op.name().to_owned(),
+            };
+            *all.entry(name).or_default() += *n;
+            false
+        });
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Outcome {
+        for (kernel, counts) in &self.kernels {
+            let total: u64 = counts.values().sum();
+            let mut sorted: Vec<_> = counts.iter().collect();
+            sorted.sort_by_key(|&(name, &n)| (std::cmp::Reverse(n), name));
+            let mnemonics: Map<String, Value> = sorted
+                .into_iter()
+                .map(|(name, &n)| (name.clone(), n.into()))
+                .collect();
+            let record = json!({
+                "plugin": "instruction_mix",
+                "kernel": kernel,
+                "wave_instructions": total,
+                "mnemonics": mnemonics,
+            });
+            self.lines.line(&record.to_string())?;
+        }
+        self.lines.flush()
+    }
+}

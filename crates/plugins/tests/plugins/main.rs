@@ -1,0 +1,9 @@
+//! Plugins over the corpus and over kernels with seeded faults.
+
+mod corpus;
+mod effects;
+mod failures;
+mod foreign;
+mod mutation;
+mod rig;
+mod seeded;

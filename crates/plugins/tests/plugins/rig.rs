@@ -1,0 +1,135 @@
+//! Runs launches with plugins and collects what they write.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use rocjitsu_cli::engine::{Engine, Options};
+use rocjitsu_cli::launch::Launch;
+use rocjitsu_cli::launch::from_description::Selection;
+use rocjitsu_cli::launch::place::{Placed, Statistics};
+use rocjitsu_config::preset_for_target;
+use rocjitsu_gpu::dispatch::jit;
+use rocjitsu_gpu::memory::Memory;
+use rocjitsu_isa::Target;
+use rocjitsu_lanes::Backend;
+use rocjitsu_observe::{Code, Lines, Plugins, Sink};
+use rocjitsu_plugins::{Selection as Chosen, make};
+use serde_json::Value;
+
+/// A folder of the repository's data.
+pub fn data(folder: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../data")
+        .join(folder)
+}
+
+/// Descriptions of the corpus that have a code object for a target.
+pub fn descriptions(target: Target) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(data("corpus/built")).expect("a folder of the repository");
+    let mut found: Vec<PathBuf> = entries
+        .map(|entry| entry.expect("readable").path())
+        .filter(|path| path.extension().is_some_and(|e| e == "json"))
+        .filter(|path| path.with_extension(format!("{target}.hsaco")).exists())
+        .collect();
+    found.sort();
+    found
+}
+
+/// The launch of a description.
+pub fn described(path: &Path, target: Target) -> Launch {
+    let selection = Selection {
+        target,
+        run_as: None,
+    };
+    Launch::from_description(path, selection).expect("a launch")
+}
+
+/// Plugins, and what each of them writes.
+pub struct Watching {
+    /// The host.
+    pub plugins: Plugins,
+    outputs: Vec<Arc<Mutex<Vec<u8>>>>,
+}
+
+impl Watching {
+    /// Plugins by name and options.
+    pub fn new(texts: &[&str]) -> Watching {
+        let mut watching = Watching {
+            plugins: Plugins::new(),
+            outputs: Vec::new(),
+        };
+        for text in texts {
+            let selection: Chosen = text.parse().expect("a selection");
+            let (sink, bytes) = Sink::memory();
+            let plugin = make(&selection, Lines::new(vec![sink])).expect("a plugin");
+            watching.plugins.add(selection.name, plugin);
+            watching.outputs.push(bytes);
+        }
+        watching
+    }
+
+    /// The records of the plugin `index`.
+    pub fn records(&self, index: usize) -> Vec<Value> {
+        let bytes = self.outputs[index].lock().expect("not poisoned");
+        let text = String::from_utf8(bytes.clone()).expect("text");
+        let parse = |line: &str| serde_json::from_str(line).expect("a JSON line");
+        text.lines().map(parse).collect()
+    }
+}
+
+/// A launch in memory.
+pub struct Run {
+    /// The GPU's memory.
+    pub memory: Arc<Memory>,
+    /// Where things are.
+    pub placed: Placed,
+    engine: Engine,
+}
+
+impl Run {
+    /// Places a launch.
+    pub fn new(launch: &Launch) -> Run {
+        let target = launch.code.target();
+        let gpu = preset_for_target(target.name()).expect("a preset");
+        let memory = Arc::new(Memory::new(gpu.vram_bytes));
+        let backend = Backend::best();
+        let engine = Engine::new(&gpu, target, backend, jit::Options::OFF, &memory);
+        let placed = launch.place(&memory).expect("placed");
+        Run {
+            memory,
+            placed,
+            engine: engine.expect("an engine"),
+        }
+    }
+
+    /// Runs it, watched, and finishes the plugins.
+    pub fn go(
+        &self,
+        launch: &Launch,
+        plugins: &Plugins,
+        threads: usize,
+    ) -> Result<Statistics, String> {
+        let code = Code {
+            base: self.placed.code.bias,
+            file: launch.code.data(),
+        };
+        plugins.code_loaded(&code).map_err(|e| e.to_string())?;
+        let options = Options {
+            threads,
+            eager_registers: false,
+            observer: plugins,
+        };
+        let run = self.engine.run(launch, &self.placed, &options);
+        let finished = plugins.finish().map_err(|e| e.to_string());
+        let run = run.map_err(|e| format!("{e:#}"))?;
+        finished.map(|()| run)
+    }
+
+    /// Whether the buffers hold what they should.
+    pub fn is_right(&self, launch: &Launch) -> bool {
+        let contents = launch
+            .read_buffers(&self.memory, &self.placed)
+            .expect("readable");
+        launch.judge(&contents).iter().all(|o| o.verdict.good())
+    }
+}

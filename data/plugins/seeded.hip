@@ -1,0 +1,228 @@
+// Kernels with one fault each, and the same kernels without it. `race_*`, `hazard_*` and `memory_*` have a fault that
+// the plugin of that name must report; `good_*` have none. Called with 4 workgroups of 256 work-items.
+// Arguments: out (4096 bytes and more), in (5120 bytes), flag (256 zero bytes).
+#define kernel extern "C" __attribute__((global, amdgpu_flat_work_group_size(256, 256))) void
+#define lds __attribute__((shared))
+#define item __builtin_amdgcn_workitem_id_x()
+#define group __builtin_amdgcn_workgroup_id_x()
+typedef unsigned u32;
+typedef unsigned char u8;
+
+static __attribute__((device)) inline void barrier() {
+    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
+    __builtin_amdgcn_s_barrier();
+    __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
+}
+
+// A missing barrier between a store to LDS and a load by another wave.
+kernel race_lds_barrier(u32 *out, const u32 *in, u32 *) {
+    lds static u32 words[256];
+    words[item] = in[item];
+    out[group * 256 + item] = words[item ^ 64];
+}
+kernel good_lds_barrier(u32 *out, const u32 *in, u32 *) {
+    lds static u32 words[256];
+    words[item] = in[item];
+    barrier();
+    out[group * 256 + item] = words[item ^ 64];
+}
+
+// Two buffers in turn: a barrier is missing before the second round stores where slow waves may still load.
+kernel race_lds_double_buffer(u32 *out, const u32 *in, u32 *) {
+    lds static u32 words[2][256];
+    u32 sum = 0;
+    for (u32 i = 0; i < 4; ++i) {
+        words[0][item] = in[item] + i;
+        barrier();
+        sum += words[0][item ^ 64];
+    }
+    out[group * 256 + item] = sum;
+}
+kernel good_lds_double_buffer(u32 *out, const u32 *in, u32 *) {
+    lds static u32 words[2][256];
+    u32 sum = 0;
+    for (u32 i = 0; i < 4; ++i) {
+        words[i & 1][item] = in[item] + i;
+        barrier();
+        sum += words[i & 1][item ^ 64];
+    }
+    out[group * 256 + item] = sum;
+}
+
+// A histogram by atomics, read before everybody has counted.
+kernel race_lds_histogram(u32 *out, const u32 *in, u32 *) {
+    lds static u32 bins[256];
+    bins[item] = 0;
+    barrier();
+    __hip_atomic_fetch_add(&bins[in[item] & 255], 1, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_WORKGROUP);
+    out[group * 256 + item] = bins[item];
+}
+kernel good_lds_histogram(u32 *out, const u32 *in, u32 *) {
+    lds static u32 bins[256];
+    bins[item] = 0;
+    barrier();
+    __hip_atomic_fetch_add(&bins[in[item] & 255], 1, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_WORKGROUP);
+    barrier();
+    out[group * 256 + item] = bins[item];
+}
+
+// Single bytes of a word: neighbours are no race, the same byte is.
+kernel race_lds_bytes(u32 *out, const u32 *in, u32 *) {
+    lds static u8 bytes[256];
+    bytes[item & 63] = in[item];
+    barrier();
+    out[group * 256 + item] = bytes[item];
+}
+kernel good_lds_bytes(u32 *out, const u32 *in, u32 *) {
+    lds static u8 bytes[256];
+    bytes[(item & 63) * 4 + item / 64] = in[item];
+    barrier();
+    out[group * 256 + item] = bytes[item];
+}
+
+// Workgroups whose ranges of memory overlap by one element.
+kernel race_global_overlap(u32 *out, const u32 *in, u32 *) {
+    out[group * 255 + item] = in[item];
+}
+kernel good_global_ranges(u32 *out, const u32 *in, u32 *) {
+    out[group * 256 + item] = in[item];
+}
+
+// A neighbour's result, without any order between the two.
+kernel race_global_neighbour(u32 *out, const u32 *in, u32 *) {
+    out[group * 256 + item] = in[item];
+    u32 other = out[(group ^ 1) * 256 + item];
+    out[1024 + group * 256 + item] = other;
+}
+
+// Workgroup 0 produces, workgroup 1 waits for its flag and consumes.
+template <int RELEASE, int ACQUIRE, int SCOPE>
+static __attribute__((device)) inline void hand_over(u32 *out, const u32 *in, u32 *flag) {
+    if (group == 0) {
+        out[item] = in[item];
+        barrier();
+        if (item == 0)
+            __hip_atomic_store(flag, 1, RELEASE, SCOPE);
+    } else if (group == 1) {
+        if (item == 0)
+            while (__hip_atomic_load(flag, ACQUIRE, SCOPE) == 0)
+                __builtin_amdgcn_s_sleep(1);
+        barrier();
+        out[256 + item] = out[item];
+    }
+}
+kernel good_global_flag(u32 *out, const u32 *in, u32 *flag) {
+    hand_over<__ATOMIC_RELEASE, __ATOMIC_ACQUIRE, __HIP_MEMORY_SCOPE_AGENT>(out, in, flag);
+}
+kernel race_global_relaxed(u32 *out, const u32 *in, u32 *flag) {
+    hand_over<__ATOMIC_RELAXED, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT>(out, in, flag);
+}
+// The scope is too small: the flag and the data are only for the producer's workgroup.
+kernel race_global_scope(u32 *out, const u32 *in, u32 *flag) {
+    hand_over<__ATOMIC_RELEASE, __ATOMIC_ACQUIRE, __HIP_MEMORY_SCOPE_WORKGROUP>(out, in, flag);
+}
+kernel race_global_no_acquire(u32 *out, const u32 *in, u32 *flag) {
+    hand_over<__ATOMIC_RELEASE, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT>(out, in, flag);
+}
+#if defined(__gfx942__)
+// Only where stores need a write-back to be seen elsewhere.
+kernel race_global_no_release(u32 *out, const u32 *in, u32 *flag) {
+    hand_over<__ATOMIC_RELAXED, __ATOMIC_ACQUIRE, __HIP_MEMORY_SCOPE_AGENT>(out, in, flag);
+}
+#endif
+
+// The last workgroup adds up what the others have stored, as block reductions do.
+kernel good_global_ticket(u32 *out, const u32 *in, u32 *flag) {
+    lds static u32 ticket;
+    out[group * 256 + item] = in[item];
+    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "agent");
+    barrier();
+    if (item == 0)
+        ticket = __hip_atomic_fetch_add(flag, 1, __ATOMIC_ACQ_REL, __HIP_MEMORY_SCOPE_AGENT);
+    barrier();
+    if (ticket != 3)
+        return;
+    u32 sum = 0;
+    for (u32 i = 0; i < 4; ++i)
+        sum += out[i * 256 + item];
+    out[1024 + item] = sum;
+}
+
+// Loads that the compiler does not know of, so that it inserts no wait.
+kernel hazard_vector_load(u32 *out, const u32 *in, u32 *) {
+    u32 value;
+    const u32 *from = in + item;
+#if defined(__gfx1201__)
+    asm volatile("global_load_b32 %0, %1, off" : "=v"(value) : "v"(from));
+#else
+    asm volatile("global_load_dword %0, %1, off" : "=v"(value) : "v"(from));
+#endif
+    out[group * 256 + item] = value + 1;
+}
+kernel hazard_scalar_load(u32 *out, const u32 *in, u32 *) {
+    u32 value;
+#if defined(__gfx1201__)
+    asm volatile("s_load_b32 %0, %1, 0x0" : "=s"(value) : "s"(in));
+#else
+    asm volatile("s_load_dword %0, %1, 0x0" : "=s"(value) : "s"(in));
+#endif
+    out[group * 256 + item] = value + item;
+}
+kernel hazard_lds_load(u32 *out, const u32 *in, u32 *) {
+    lds static u32 words[256];
+    words[item] = in[item];
+    barrier();
+    u32 value, at = (u32)(__UINTPTR_TYPE__)(__attribute__((address_space(3))) u32 *)&words[item];
+#if defined(__gfx1201__)
+    asm volatile("ds_load_b32 %0, %1" : "=v"(value) : "v"(at) : "memory");
+#else
+    asm volatile("ds_read_b32 %0, %1" : "=v"(value) : "v"(at) : "memory");
+#endif
+    out[group * 256 + item] = value * 3;
+}
+// A wait that leaves one load too many under way.
+kernel hazard_short_wait(u32 *out, const u32 *in, u32 *) {
+    u32 first, second;
+    const u32 *from = in + item;
+#if defined(__gfx1201__)
+    asm volatile("global_load_b32 %0, %2, off\n\tglobal_load_b32 %1, %2, off offset:4\n\ts_wait_loadcnt 0x1"
+                 : "=&v"(first), "=&v"(second) : "v"(from));
+#else
+    asm volatile("global_load_dword %0, %2, off\n\tglobal_load_dword %1, %2, off offset:4\n\ts_waitcnt vmcnt(1)"
+                 : "=&v"(first), "=&v"(second) : "v"(from));
+#endif
+    out[group * 256 + item] = first;
+    out[1024 + group * 256 + item] = second;
+}
+kernel good_wait(u32 *out, const u32 *in, u32 *) {
+    u32 first, second;
+    const u32 *from = in + item;
+#if defined(__gfx1201__)
+    asm volatile("global_load_b32 %0, %2, off\n\tglobal_load_b32 %1, %2, off offset:4\n\ts_wait_loadcnt 0x0"
+                 : "=&v"(first), "=&v"(second) : "v"(from));
+#else
+    asm volatile("global_load_dword %0, %2, off\n\tglobal_load_dword %1, %2, off offset:4\n\ts_waitcnt vmcnt(0)"
+                 : "=&v"(first), "=&v"(second) : "v"(from));
+#endif
+    out[group * 256 + item] = first;
+    out[1024 + group * 256 + item] = second;
+}
+
+// One element behind the end of `in`, in the rest of its last page.
+kernel memory_out_of_bounds(u32 *out, const u32 *in, u32 *) {
+    out[group * 256 + item] = in[group * 256 + item + 257];
+}
+kernel memory_lds_out_of_bounds(u32 *out, const u32 *in, u32 *) {
+    lds static u32 words[256];
+    words[item] = in[item];
+    barrier();
+    volatile u32 *behind = words;
+    out[group * 256 + item] = behind[item + 1];
+}
+kernel memory_uninitialised_lds(u32 *out, const u32 *in, u32 *) {
+    lds static u32 words[256];
+    if (item < 128)
+        words[item] = in[item];
+    barrier();
+    out[group * 256 + item] = words[item];
+}
