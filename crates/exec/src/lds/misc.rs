@@ -45,7 +45,7 @@ fn base(cx: &Cx<'_, '_>) -> u32 {
 
 /// Address of each lane: M0, the offset, and four times the lane. M0 has 20 bits of it on gfx1250 (CDNA5 manual,
 /// DS_LOAD_ADDTID_B32: `M0[19 : 0]`), 16 elsewhere, on gfx950 as well (CDNA4 manual, DS_READ_ADDTID_B32).
-fn by_lane(cx: &Cx<'_, '_>, record: &Record) -> access::Addresses {
+pub fn by_lane(cx: &Cx<'_, '_>, record: &Record) -> access::Addresses {
     let bits = if cx.unit.target == Target::Gfx1250 {
         0xf_ffff
     } else {
