@@ -1,6 +1,6 @@
 //! From a decoded instruction to the record that executes: each family resolves its own.
 
-use rocjitsu_isa::{Format, Inst, Name, Operand as Coded, RegFile, Special, Target};
+use rocjitsu_isa::{Format, Inst, Name, Operand as Coded, RegFile, RegRange, Special, Target};
 use rocjitsu_lanes::Backend;
 
 use crate::error::{Cause, Fault};
@@ -175,6 +175,13 @@ pub fn lower(inst: Inst, pc: u64, lowering: &mut Lowering) -> Record {
     }
     let indexing = lowering.state.indexing();
     let mut record = crate::families::lower(&inst, pc, lowering);
+    if lowering.state.banks() != 0
+        && let Some(stop) = record
+            .as_ref()
+            .and_then(|record| beyond_bank(record, lowering))
+    {
+        return stop;
+    }
     if let Some(record) = record.as_mut() {
         record.ends_block |= indexing && record.dst == Operand::Scalar(scalar::M0 as u8);
         crate::order::apply(record);
@@ -200,9 +207,9 @@ fn is_vector(format: Format) -> bool {
     )
 }
 
-/// The highest VGPR that an instruction names, if the wave was not given that many. Registers that M0 or an index
-/// adds to, and those behind a bank of `s_set_vgpr_msb`, are not looked at.
-fn highest_beyond(inst: &Inst, lowering: &Lowering) -> Option<(u32, u32)> {
+/// A record that stops the wave, for an instruction that names a VGPR which the wave does not have. Registers that M0
+/// or an index adds to are looked at when it executes.
+fn beyond(inst: &Inst, pc: u64, lowering: &Lowering) -> Option<Record> {
     let vgprs = lowering.state.vgprs(lowering.target)?;
     if lowering.state.banks() != 0 {
         return None;
@@ -213,12 +220,36 @@ fn highest_beyond(inst: &Inst, lowering: &Lowering) -> Option<(u32, u32)> {
         .filter(|range| range.file == RegFile::Vgpr)
         .map(|range| u32::from(range.first) + u32::from(range.count) - 1)
         .max()?;
-    (highest >= vgprs).then_some((highest, vgprs))
+    (highest >= vgprs).then(|| beyond_record(inst, pc, highest, vgprs))
 }
 
-/// A record that stops the wave, for an instruction that names a VGPR which the wave does not have.
-fn beyond(inst: &Inst, pc: u64, lowering: &Lowering) -> Option<Record> {
-    let (highest, vgprs) = highest_beyond(inst, lowering)?;
+/// As [`beyond`] where banks of `s_set_vgpr_msb` are set: the record knows which of them each operand takes, the
+/// instruction how many registers it has.
+fn beyond_bank(record: &Record, lowering: &Lowering) -> Option<Record> {
+    let vgprs = lowering.state.vgprs(lowering.target)?;
+    let effects = record.inst.effects(lowering.lanes());
+    let last = |operand: Operand, ranges: &[RegRange]| {
+        let first = operand.vector()?;
+        let own = |r: &&RegRange| r.file == RegFile::Vgpr && u32::from(r.first) == first & 0xff;
+        let counts = ranges.iter().filter(own).map(|r| u32::from(r.count));
+        Some(first + counts.max()? - 1)
+    };
+    let mut highest = None;
+    let mut look = |record: &Record| {
+        for source in record.src {
+            highest = highest.max(last(source, &effects.reads));
+        }
+        highest = highest.max(last(record.dst, &effects.writes));
+    };
+    match crate::valu::dual::halves(record) {
+        Some(halves) => halves.iter().for_each(look),
+        None => look(record),
+    }
+    let highest = highest.filter(|&highest| highest >= vgprs)?;
+    Some(beyond_record(&record.inst, record.pc, highest, vgprs))
+}
+
+fn beyond_record(inst: &Inst, pc: u64, highest: u32, vgprs: u32) -> Record {
     let mut record = Record::new(*inst, pc, Class::Control, |cx, record| {
         let what = format!(
             "v{} in {}: the kernel's descriptor gives the wave {} VGPRs (v0 to v{})",
@@ -231,7 +262,7 @@ fn beyond(inst: &Inst, pc: u64, lowering: &Lowering) -> Option<Record> {
     });
     record.ends_block = true;
     (record.imm, record.imm2) = (i64::from(highest), i64::from(vgprs));
-    Some(record)
+    record
 }
 
 impl Cx<'_, '_> {

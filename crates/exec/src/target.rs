@@ -26,6 +26,9 @@ pub trait TargetFacts {
     fn acc_base(self) -> u32;
     /// Bytes of LDS that one workgroup can have.
     fn lds_limit(self) -> u32;
+    /// Whether a load of half a register writes zero to the other half: where registers have ECC, as on all CDNA chips
+    /// (CDNA3 manual 9.1.6, CDNA5 manual 13.1; LLVM: `d16PreservesUnusedBits`).
+    fn d16_clears_rest(self) -> bool;
 }
 
 impl TargetFacts for Target {
@@ -47,5 +50,8 @@ impl TargetFacts for Target {
             Target::Gfx1250 => 320 << 10,
             _ => 64 << 10,
         }
+    }
+    fn d16_clears_rest(self) -> bool {
+        self.is_cdna() || self == Target::Gfx1250
     }
 }

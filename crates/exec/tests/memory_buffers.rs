@@ -130,6 +130,13 @@ fn model(
         return None;
     }
     let index = vindex + tid;
+    // RDNA4 and CDNA5 manuals, 9.4.2: behind the first dword, data in elements of 16 bytes go on linearly.
+    let linear = gfx12 && swizzled && (target == Target::Gfx1250 || s.swizzle == 3);
+    let (offset, behind) = if linear {
+        (offset - more, more)
+    } else {
+        (offset, 0)
+    };
     let within = if swizzled {
         let element = if target == Target::Gfx1250 || !target.is_cdna() && s.swizzle == 3 {
             16
@@ -147,7 +154,7 @@ fn model(
     } else {
         index * stride + offset
     };
-    Some(s.base + outside + within)
+    Some(s.base + outside + within + behind)
 }
 
 /// A MUBUF or VBUFFER load or store of words.

@@ -8,7 +8,7 @@ use rocjitsu_exec::error::Cause;
 use rocjitsu_exec::gws::Wait;
 use rocjitsu_exec::record::Flow;
 use rocjitsu_exec::target::EXECUTABLE;
-use rocjitsu_exec::wave::{VSKIP, Waiting, mode, scalar};
+use rocjitsu_exec::wave::{INDEXING, VSKIP, Waiting, mode, scalar};
 use rocjitsu_isa::Target;
 use rocjitsu_lanes::Backend;
 
@@ -340,4 +340,83 @@ fn every_pair_of_matrix_formats() {
             );
         }
     }
+}
+
+/// CDNA manuals 3.6.1, RDNA4 manual 3.3.2.2: beyond the wave's registers an indexed source is v0, and an instruction with
+/// such a destination does nothing.
+#[test]
+fn indices_beyond_the_registers() {
+    let memory = Memory::new(BASE, 4096);
+    for target in EXECUTABLE {
+        let asm = Asm(target);
+        let cdna = target.is_cdna();
+        // v_mov_b32, v_movreld_b32 or v_movrels_b32 v3, v3
+        let code = |dst: bool| {
+            let op = match (cdna, dst) {
+                (true, _) => 1,
+                (false, true) => 66,
+                (false, false) => 67,
+            };
+            (0x7e00_0103u32 | 3 << 17 | op << 9).to_le_bytes()
+        };
+        assert!(cdna || asm.has("v_movrels_b32"), "{target}");
+        for vgprs in [64, 256] {
+            let mut bench = bench(target, &memory);
+            bench.wave.set_vgprs(vgprs, target);
+            set(&mut bench, 0, |_| 4);
+            set(&mut bench, vgprs - 1, |_| 6);
+            set(&mut bench, vgprs, |_| 7);
+            let mut move_by = |index: u32, dst: bool| {
+                set(&mut bench, 3, |_| 5);
+                bench.wave.s[scalar::M0] = index;
+                if cdna {
+                    bench.wave.s[scalar::M0] |= if dst { 8 << 12 } else { 1 << 12 };
+                    bench.wave.decode_state |= INDEXING;
+                }
+                bench.next(&code(dst));
+                [0, 3, vgprs - 1, vgprs].map(|r| bench.wave.v.read(r)[1])
+            };
+            let last = vgprs - 4;
+            assert_eq!(move_by(last, false), [4, 6, 6, 7], "{target} {vgprs}");
+            assert_eq!(move_by(last + 1, false), [4, 4, 6, 7], "{target} {vgprs}");
+            assert_eq!(move_by(last + 1, true), [4, 5, 6, 7], "{target} {vgprs}");
+            assert_eq!(move_by(last, true), [4, 5, 5, 7], "{target} {vgprs}");
+        }
+    }
+}
+
+/// Registers that an instruction names are known when it is lowered, those behind a bank of `s_set_vgpr_msb` as well:
+/// beyond the wave's own they stop it, where hardware would take v0 (CDNA5 manual 3.3.2.2). Each operand has the bank of
+/// its role.
+#[test]
+fn banks_beyond_the_registers_stop_the_wave() {
+    let memory = Memory::new(BASE, 4096);
+    let mut bench = bench(Target::Gfx1250, &memory);
+    bench.wave.set_vgprs(528, Target::Gfx1250);
+    // v_add_f32 v17, v16, v15: src0, src1 and destination in banks.
+    let add = (3u32 << 25 | 17 << 17 | 15 << 9 | 0x110).to_le_bytes();
+    for (banks, last) in [
+        (0x00, None),
+        (0x05, None),
+        (0x08, None),
+        (0x02, Some(528)),
+        (0x80, Some(529)),
+        (0x0c, Some(783)),
+        (0x40, None),
+    ] {
+        bench.wave.decode_state = bench.wave.decode_state & !0xff | banks;
+        let flow = bench.step(&add, BASE).unwrap();
+        match last {
+            None => assert_eq!(flow, Flow::Next, "{banks:#x}"),
+            Some(last) => {
+                assert_eq!(flow, Flow::Fault, "{banks:#x}");
+                let text = bench.fault().unwrap().cause.to_string();
+                assert!(text.contains(&format!("v{last} in v_add_f32")), "{text}");
+            }
+        }
+    }
+    // v_fmac_f32 v100, v3, v4 reads its destination through the destination's bank, not that of source 0.
+    let fmac = (0x2bu32 << 25 | 100 << 17 | 4 << 9 | 0x103).to_le_bytes();
+    bench.wave.decode_state = bench.wave.decode_state & !0xff | 0x02;
+    assert_eq!(bench.step(&fmac, BASE), Ok(Flow::Next));
 }

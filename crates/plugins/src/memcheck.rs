@@ -53,7 +53,8 @@ struct Memcheck {
     uninitialised: bool,
     symbols: Symbols,
     memory: Option<Arc<dyn MemoryView>>,
-    kernels: HashMap<u64, String>,
+    /// Name and LDS bytes of the kernels, by dispatch.
+    kernels: HashMap<u64, (String, u32)>,
     /// The allocation that the last access was in.
     recent: Option<Allocation>,
     /// Allocations that existed when an earlier dispatch began.
@@ -79,7 +80,7 @@ impl Memcheck {
         let kernel = self
             .kernels
             .get(&step.wave.dispatch)
-            .cloned()
+            .map(|(name, _)| name.clone())
             .unwrap_or_default();
         let place = (error, kernel, step.instruction.pc);
         let count = self.found.entry(place.clone()).or_default();
@@ -161,7 +162,11 @@ impl Memcheck {
             // The engine itself checks every lane's scratch.
             Space::Scratch => None,
             Space::Lds => {
-                let size = state.lds().len() as u64;
+                // Hardware allocates blocks; what the kernel asked for is less.
+                let asked = self.kernels.get(&step.wave.dispatch);
+                let size = asked.map_or(state.lds().len() as u64, |(_, bytes)| {
+                    u64::from(bytes.next_multiple_of(4))
+                });
                 let end = access.address + u64::from(access.bytes);
                 // Compilers mask lanes by addresses far outside.
                 let meant = access.address < FAR;
@@ -257,7 +262,8 @@ impl Plugin for Memcheck {
     }
 
     fn dispatch_begins(&mut self, dispatch: &Dispatch<'_>) -> Outcome {
-        self.kernels.insert(dispatch.id, dispatch.kernel.to_owned());
+        let kernel = (dispatch.kernel.to_owned(), dispatch.lds);
+        self.kernels.insert(dispatch.id, kernel);
         self.recent = None;
         let now = dispatch.memory.allocations();
         self.past.extend(now.into_iter().map(|a| (a.start, a)));

@@ -1,10 +1,12 @@
-//! Loads and stores of LDS. Bytes beyond the workgroup's allocation read as zero and are not written
-//! (manuals: "LDS Alignment and Out-of-Range"): a word that is not wholly inside loads as zero, a store
-//! writes the bytes that are inside. Any alignment is allowed (`SH_MEM_CONFIG.alignment_mode` of HSA).
+//! Loads and stores of LDS, and what accesses outside the workgroup's allocation do on each target.
+//! Any alignment is allowed (`SH_MEM_CONFIG.alignment_mode` of HSA).
 
 use std::marker::PhantomData;
 
+use rocjitsu_isa::Target;
+
 use super::storage::Lds;
+use crate::error::Cause;
 use crate::record::{Flow, Record};
 use crate::vmem::LANES;
 use crate::vmem::address::{all_lanes, for_lanes, is_run};
@@ -12,6 +14,64 @@ use crate::vmem::body::Body;
 use crate::vmem::datum::{Load, Rows, Store, rows_to_read, rows_to_write};
 use crate::vmem::global::{read_run, write_run};
 use crate::wave::Cx;
+
+/// What becomes of an access that is not wholly inside the workgroup's allocation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outside {
+    /// Words (or a smaller datum) that are not wholly inside load as zero, bytes outside are not stored.
+    Parts,
+    /// A lane's load that is not wholly inside is zero as a whole; stores as with [`Outside::Parts`].
+    Whole,
+    /// The wave stops: a memory violation.
+    Stop,
+}
+
+impl Outside {
+    /// The rule for LDS instructions.
+    ///
+    /// - CDNA 2 to 4: "writes out-of-range are discarded", "reads return the value zero" (3.6.1), and such an access
+    ///   is not among the memory violations (3.11).
+    /// - RDNA3, RDNA3.5: "for multi-DWORD reads, if any part of the LDS-address is out of range, the entire
+    ///   instruction returns zero"; a violation only with `LDS_CONFIG.ADDR_OUT_OF_RANGE_REPORTING` (3.3.4.1), which
+    ///   Linux's amdgpu does not set for these chips. An instruction with two addresses makes two accesses.
+    /// - RDNA4 (3.3.5.1), CDNA5 (3.3.4.1): "LDS operations report MEMVIOL if the LDS-address is out of range".
+    pub fn of_ds(target: Target) -> Outside {
+        match target.generation() {
+            9 => Outside::Parts,
+            11 => Outside::Whole,
+            _ => Outside::Stop,
+        }
+    }
+
+    /// The rule for flat instructions whose address is in the aperture of LDS. The CDNA2 manual counts "LDS access with
+    /// an address outside the range" among their errors, an exception where enabled (10.6), and HSA enables it: it is
+    /// the runtime's memory aperture violation. The CDNA3 and CDNA4 manuals have no such section; nothing says that
+    /// those chips differ. Others as [`Outside::of_ds`].
+    pub fn of_flat(target: Target) -> Outside {
+        match target.generation() {
+            9 => Outside::Stop,
+            _ => Outside::of_ds(target),
+        }
+    }
+}
+
+/// Stops the wave: a lane's access is outside LDS.
+#[cold]
+pub fn fault(
+    cx: &mut Cx<'_, '_>,
+    record: &Record,
+    address: u32,
+    bytes: usize,
+    lane: usize,
+) -> Flow {
+    let cause = Cause::Lds {
+        bytes: bytes as u32,
+        address,
+        lane: lane as u32,
+        size: cx.group.lds.len() as u32,
+    };
+    cx.fault(record, cause)
+}
 
 /// A byte address in LDS for each lane.
 pub type Addresses = [u32; LANES];
@@ -41,77 +101,132 @@ fn highest(addresses: &Addresses, mask: u64) -> u32 {
     high
 }
 
-/// Loads lanes of `mask` to `rows`.
+/// Loads lanes of `mask` to registers from `first`.
 #[inline(always)]
 pub fn load<D: Load>(
-    lds: &Lds,
+    cx: &mut Cx<'_, '_>,
+    record: &Record,
+    first: u32,
+    addresses: &Addresses,
+    mask: u64,
+    outside: Outside,
+) -> Flow {
+    let lanes = cx.wave.lanes;
+    let rows = rows_to_write::<D>(cx, first);
+    let lds = &cx.group.lds;
+    if highest(addresses, mask) as usize + D::BYTES > lds.len() {
+        return load_some::<D>(cx, record, &rows, addresses, mask, outside);
+    }
+    let p = lds.start().cast_const();
+    // SAFETY: the highest address, and so every one, has its bytes inside LDS; rows have all lanes.
+    let one = |lane: usize| unsafe { D::get(p.add(addresses[lane] as usize), 4, &rows, lane) };
+    if mask == all_lanes(lanes) {
+        (0..lanes as usize).for_each(one);
+    } else {
+        for_lanes(mask, one);
+    }
+    Flow::Next
+}
+
+/// [`load`] where lanes may be outside.
+#[cold]
+#[inline(never)]
+fn load_some<D: Load>(
+    cx: &mut Cx<'_, '_>,
+    record: &Record,
     rows: &Rows<*mut u32>,
     addresses: &Addresses,
     mask: u64,
-    lanes: u32,
-) {
-    if highest(addresses, mask) as usize + D::BYTES <= lds.len() {
-        // SAFETY: the highest address, and so every one, has its bytes inside LDS; rows have all lanes.
-        let one = |lane: usize| unsafe {
-            D::get(
-                lds.start().add(addresses[lane] as usize).cast_const(),
-                4,
-                rows,
-                lane,
-            )
+    outside: Outside,
+) -> Flow {
+    for lane in (0..LANES).filter(|l| mask >> l & 1 != 0) {
+        let Some(bytes) = read(&cx.group.lds, addresses[lane], D::BYTES, outside) else {
+            return fault(cx, record, addresses[lane], D::BYTES, lane);
         };
-        if mask == all_lanes(lanes) {
-            (0..lanes as usize).for_each(one);
-        } else {
-            for_lanes(mask, one);
-        }
-        return;
-    }
-    for_lanes(mask, |lane| {
-        let bytes = read(lds, addresses[lane], D::BYTES);
         // SAFETY: sixteen bytes are there; rows have all lanes.
         unsafe { D::get(bytes.as_ptr(), 4, rows, lane) };
-    });
+    }
+    Flow::Next
 }
 
-/// Stores lanes of `mask` from `rows`, in ascending order.
+/// Stores lanes of `mask` from registers from `first`, in ascending order.
 #[inline(always)]
 pub fn store<D: Store>(
-    lds: &Lds,
+    cx: &mut Cx<'_, '_>,
+    record: &Record,
+    first: u32,
+    addresses: &Addresses,
+    mask: u64,
+    outside: Outside,
+) -> Flow {
+    let lanes = cx.wave.lanes;
+    let rows = rows_to_read::<D>(cx, first);
+    let lds = &cx.group.lds;
+    if highest(addresses, mask) as usize + D::BYTES > lds.len() {
+        return store_some::<D>(cx, record, &rows, addresses, mask, outside);
+    }
+    let p = lds.start();
+    // SAFETY: as in `load`, for writing.
+    let one = |lane: usize| unsafe { D::put(p.add(addresses[lane] as usize), 4, &rows, lane) };
+    if mask == all_lanes(lanes) {
+        (0..lanes as usize).for_each(one);
+    } else {
+        for_lanes(mask, one);
+    }
+    Flow::Next
+}
+
+/// [`store`] where lanes may be outside.
+#[cold]
+#[inline(never)]
+fn store_some<D: Store>(
+    cx: &mut Cx<'_, '_>,
+    record: &Record,
     rows: &Rows<*const u32>,
     addresses: &Addresses,
     mask: u64,
-    lanes: u32,
-) {
-    if highest(addresses, mask) as usize + D::BYTES <= lds.len() {
-        let p = lds.start();
-        // SAFETY: as in `load`, for writing.
-        let one = |lane: usize| unsafe { D::put(p.add(addresses[lane] as usize), 4, rows, lane) };
-        if mask == all_lanes(lanes) {
-            (0..lanes as usize).for_each(one);
-        } else {
-            for_lanes(mask, one);
-        }
-        return;
-    }
-    for_lanes(mask, |lane| {
+    outside: Outside,
+) -> Flow {
+    for lane in (0..LANES).filter(|l| mask >> l & 1 != 0) {
         let mut bytes = [0u8; 16];
         // SAFETY: sixteen bytes are there; rows have all lanes.
         unsafe { D::put(bytes.as_mut_ptr(), 4, rows, lane) };
-        write(lds, addresses[lane], &bytes[..D::BYTES]);
-    });
+        let size = cx.group.lds.len();
+        if outside == Outside::Stop && addresses[lane] as usize + D::BYTES > size {
+            return fault(cx, record, addresses[lane], D::BYTES, lane);
+        }
+        write(&cx.group.lds, addresses[lane], &bytes[..D::BYTES]);
+    }
+    Flow::Next
 }
 
-/// Up to 16 bytes of LDS; words (or a smaller datum) that are not wholly inside read as zero.
-pub fn read(lds: &Lds, address: u32, bytes: usize) -> [u8; 16] {
+/// Up to 16 bytes of LDS, `None` where an access that is not wholly inside stops the wave.
+pub fn read(lds: &Lds, address: u32, bytes: usize, outside: Outside) -> Option<[u8; 16]> {
     let mut out = [0u8; 16];
-    for (j, part) in out[..bytes].chunks_mut(4).enumerate() {
-        if let Some(inside) = lds.at(address as usize + 4 * j, part.len()) {
-            // SAFETY: `at` vouches for as many bytes, which no reference claims.
-            unsafe { std::ptr::copy_nonoverlapping(inside, part.as_mut_ptr(), part.len()) };
+    let from = address as usize;
+    if copy(lds, from, &mut out[..bytes]) {
+        return Some(out);
+    }
+    match outside {
+        Outside::Stop => return None,
+        Outside::Whole => {}
+        Outside::Parts => {
+            for (j, part) in out[..bytes].chunks_mut(4).enumerate() {
+                copy(lds, from + 4 * j, part);
+            }
         }
     }
-    out
+    Some(out)
+}
+
+/// Copies bytes that are wholly inside LDS; says whether they are.
+fn copy(lds: &Lds, from: usize, to: &mut [u8]) -> bool {
+    let Some(inside) = lds.at(from, to.len()) else {
+        return false;
+    };
+    // SAFETY: `at` vouches for as many bytes, which no reference claims.
+    unsafe { std::ptr::copy_nonoverlapping(inside.cast_const(), to.as_mut_ptr(), to.len()) };
+    true
 }
 
 /// Writes the bytes that are inside LDS.
@@ -135,37 +250,59 @@ pub struct LdsStore2<D>(PhantomData<D>);
 
 /// Loads from `row + offset` to registers from `first`.
 #[inline(always)]
-fn load_at<D: Load>(cx: &mut Cx<'_, '_>, address: &[u32], offset: u32, first: u32, mask: u64) {
+fn load_at<D: Load>(
+    cx: &mut Cx<'_, '_>,
+    record: &Record,
+    address: &[u32],
+    offset: u32,
+    first: u32,
+    mask: u64,
+) -> Flow {
     let lanes = cx.wave.lanes;
-    let rows = rows_to_write::<D>(cx, first);
-    let lds = &cx.group.lds;
     if mask == all_lanes(lanes) && is_run(address, D::BYTES as u32, D::BYTES as u32) {
+        let rows = rows_to_write::<D>(cx, first);
         let start = address[0].wrapping_add(offset) as usize;
-        if let Some(run) = lds.at(start, lanes as usize * D::BYTES) {
+        if let Some(run) = cx.group.lds.at(start, lanes as usize * D::BYTES) {
             // SAFETY: the run has the bytes of all lanes, the rows are whole registers.
             unsafe { read_run::<D>(run.cast_const(), &rows, lanes as usize) };
-            return;
+            return Flow::Next;
         }
     }
-    load::<D>(lds, &rows, &addresses(address, offset), mask, lanes);
+    let outside = Outside::of_ds(cx.unit.target);
+    load::<D>(
+        cx,
+        record,
+        first,
+        &addresses(address, offset),
+        mask,
+        outside,
+    )
 }
 
 /// Stores registers from `first` to `row + offset`.
 #[inline(always)]
-fn store_at<D: Store>(cx: &mut Cx<'_, '_>, register: u32, offset: u32, first: u32, mask: u64) {
+fn store_at<D: Store>(
+    cx: &mut Cx<'_, '_>,
+    record: &Record,
+    register: u32,
+    offset: u32,
+    first: u32,
+    mask: u64,
+) -> Flow {
     let lanes = cx.wave.lanes;
-    let rows = rows_to_read::<D>(cx, first);
     let address = cx.wave.v.read(register);
-    let lds = &cx.group.lds;
     if mask == all_lanes(lanes) && is_run(address, D::BYTES as u32, D::BYTES as u32) {
+        let rows = rows_to_read::<D>(cx, first);
         let start = address[0].wrapping_add(offset) as usize;
-        if let Some(run) = lds.at(start, lanes as usize * D::BYTES) {
+        if let Some(run) = cx.group.lds.at(start, lanes as usize * D::BYTES) {
             // SAFETY: as in `load_at`, for writing.
             unsafe { write_run::<D>(run, &rows, lanes as usize) };
-            return;
+            return Flow::Next;
         }
     }
-    store::<D>(lds, &rows, &addresses(address, offset), mask, lanes);
+    let at = addresses(address, offset);
+    let outside = Outside::of_ds(cx.unit.target);
+    store::<D>(cx, record, first, &at, mask, outside)
 }
 
 /// A copy of the address register's lanes, since a load may overwrite it.
@@ -182,16 +319,11 @@ impl<D: Load> Body for LdsLoad<D> {
     fn run(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
         let row = address_row(cx, record);
         let mask = cx.wave.exec();
-        if let Some(first) = record.dst.vector() {
-            load_at::<D>(
-                cx,
-                &row[..cx.wave.lanes as usize],
-                record.imm as u32,
-                first,
-                mask,
-            );
-        }
-        Flow::Next
+        let Some(first) = record.dst.vector() else {
+            return Flow::Next;
+        };
+        let row = &row[..cx.wave.lanes as usize];
+        load_at::<D>(cx, record, row, record.imm as u32, first, mask)
     }
 }
 
@@ -199,10 +331,10 @@ impl<D: Store> Body for LdsStore<D> {
     #[inline(always)]
     fn run(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
         let mask = cx.wave.exec();
-        if let (Some(address), Some(first)) = (record.src[0].vector(), record.src[2].vector()) {
-            store_at::<D>(cx, address, record.imm as u32, first, mask);
-        }
-        Flow::Next
+        let (Some(address), Some(first)) = (record.src[0].vector(), record.src[2].vector()) else {
+            return Flow::Next;
+        };
+        store_at::<D>(cx, record, address, record.imm as u32, first, mask)
     }
 }
 
@@ -212,11 +344,15 @@ impl<D: Load> Body for LdsLoad2<D> {
         let row = address_row(cx, record);
         let row = &row[..cx.wave.lanes as usize];
         let mask = cx.wave.exec();
-        if let Some(first) = record.dst.vector() {
-            load_at::<D>(cx, row, record.imm as u32, first, mask);
-            load_at::<D>(cx, row, record.imm2 as u32, first + D::WORDS as u32, mask);
+        let Some(first) = record.dst.vector() else {
+            return Flow::Next;
+        };
+        match load_at::<D>(cx, record, row, record.imm as u32, first, mask) {
+            Flow::Next => {}
+            stopped => return stopped,
         }
-        Flow::Next
+        let second = first + D::WORDS as u32;
+        load_at::<D>(cx, record, row, record.imm2 as u32, second, mask)
     }
 }
 
@@ -229,10 +365,13 @@ impl<D: Store> Body for LdsStore2<D> {
             record.src[2].vector(),
             record.src[3].vector(),
         );
-        if let (Some(address), Some(first), Some(second)) = regs {
-            store_at::<D>(cx, address, record.imm as u32, first, mask);
-            store_at::<D>(cx, address, record.imm2 as u32, second, mask);
+        let (Some(address), Some(first), Some(second)) = regs else {
+            return Flow::Next;
+        };
+        match store_at::<D>(cx, record, address, record.imm as u32, first, mask) {
+            Flow::Next => {}
+            stopped => return stopped,
         }
-        Flow::Next
+        store_at::<D>(cx, record, address, record.imm2 as u32, second, mask)
     }
 }

@@ -1,9 +1,9 @@
-//! Atomics on LDS: host atomics while the waves of the workgroup run on several threads. Lanes act in ascending order;
-//! an address outside the allocation is not changed and reads as zero.
+//! Atomics on LDS: host atomics while the waves of the workgroup run on several threads. Lanes act in ascending order.
+//! Outside the allocation nothing is changed, and what is read is zero, or the wave stops ([`Outside`]).
 
 use std::marker::PhantomData;
 
-use super::access::{self, Addresses};
+use super::access::{self, Addresses, Outside};
 use crate::error::Cause;
 use crate::record::{Flow, Record};
 use crate::vmem::LANES;
@@ -29,21 +29,19 @@ fn misaligned(
     cx.fault(record, Cause::Illegal { what })
 }
 
-/// Replaces a value at an address that is a multiple of its size; returns the old one.
+/// Replaces a value at an address that is a multiple of its size; returns the old one, or `None` outside.
 #[inline(always)]
-pub fn update<T: Value>(group: &Group, address: u32, mut f: impl FnMut(T) -> T) -> T {
+pub fn update<T: Value>(group: &Group, address: u32, mut f: impl FnMut(T) -> T) -> Option<T> {
     debug_assert!((address as usize).is_multiple_of(T::BYTES));
-    let Some(p) = group.lds.at(address as usize, T::BYTES) else {
-        return T::default();
-    };
+    let p = group.lds.at(address as usize, T::BYTES)?;
     if group.shared {
-        return update_shared(p, f);
+        return Some(update_shared(p, f));
     }
     // SAFETY: `at` vouches for the bytes; the waves of the workgroup run one after the other.
     unsafe {
         let old = p.cast::<T>().read_unaligned();
         p.cast::<T>().write_unaligned(f(old));
-        old
+        Some(old)
     }
 }
 
@@ -62,6 +60,7 @@ pub fn lanes<O: Rmw>(
     record: &Record,
     addresses: &Addresses,
     mask: u64,
+    outside: Outside,
 ) -> Flow {
     let first = record.src[2].vector().unwrap_or(0);
     let second = record.src[3]
@@ -74,7 +73,10 @@ pub fn lanes<O: Rmw>(
         }
         let (a, b) = data::<O>(cx, first, second, lane);
         let old = update::<O::T>(cx.group, at, |old| O::apply(old, a, b, record.mem.flush));
-        give_back(cx, record, lane, old);
+        if old.is_none() && outside == Outside::Stop {
+            return access::fault(cx, record, at, O::T::BYTES, lane);
+        }
+        give_back(cx, record, lane, old.unwrap_or_default());
     }
     Flow::Next
 }
@@ -87,7 +89,8 @@ impl<O: Rmw> Body for LdsAtomic<O> {
         };
         let addresses = access::addresses(cx.wave.v.read(address), record.imm as u32);
         let mask = cx.wave.exec();
-        lanes::<O>(cx, record, &addresses, mask)
+        let outside = Outside::of_ds(cx.unit.target);
+        lanes::<O>(cx, record, &addresses, mask, outside)
     }
 }
 
@@ -106,6 +109,7 @@ impl<O: Rmw> Body for LdsAtomic2<O> {
         let base = access::addresses(cx.wave.v.read(address), 0);
         let mask = cx.wave.exec();
         let words = O::T::BYTES as u32 / 4;
+        let outside = Outside::of_ds(cx.unit.target);
         for lane in (0..LANES).filter(|l| mask >> l & 1 != 0) {
             // Both data are read before anything is written: the destination may be one of the sources.
             let (a, _) = data::<O>(cx, first, first, lane);
@@ -118,6 +122,10 @@ impl<O: Rmw> Body for LdsAtomic2<O> {
                 let old = update::<O::T>(cx.group, at, |old| {
                     O::apply(old, value, value, record.mem.flush)
                 });
+                if old.is_none() && outside == Outside::Stop {
+                    return access::fault(cx, record, at, O::T::BYTES, lane);
+                }
+                let old = old.unwrap_or_default();
                 for (j, &word) in old.words()[..words as usize].iter().enumerate() {
                     cx.wave.v.write(to + j as u32, &mut cx.unit.pool)[lane] = word;
                 }

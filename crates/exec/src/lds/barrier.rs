@@ -2,7 +2,7 @@
 //! CDNA5 manual, 11.2.2.
 
 use super::{atomic, register};
-use crate::lds::access;
+use crate::lds::access::{self, Outside};
 use crate::record::{Flow, Record};
 use crate::vmem::LANES;
 use crate::wave::{Cx, Group};
@@ -11,8 +11,8 @@ use crate::wave::{Cx, Group};
 /// register (21, 28, 29, 31 or 32) whose value no compiler states.
 const WIDTH: u32 = 29;
 
-/// Arrives `update` times at the barrier at `address`; returns what it held.
-pub fn arrive(group: &Group, address: u32, update: u32) -> u64 {
+/// Arrives `update` times at the barrier at `address`; returns what it held, or `None` if it is not wholly in LDS.
+pub fn arrive(group: &Group, address: u32, update: u32) -> Option<u64> {
     let arrived = |old: u64| {
         let state = (old as u32).wrapping_sub(update);
         // The count borrows from the phase when it runs below zero; then it starts again from the initial count.
@@ -24,19 +24,15 @@ pub fn arrive(group: &Group, address: u32, update: u32) -> u64 {
             state
         }
     };
-    let aligned = address.is_multiple_of(8) && group.lds.at(address as usize, 8).is_some();
-    if aligned {
+    if address.is_multiple_of(8) {
         return atomic::update::<u64>(group, address, |old| {
             u64::from(arrived(old)) | old >> 32 << 32
         });
     }
-    let old = u64::from_le_bytes(
-        access::read(&group.lds, address, 8)[..8]
-            .try_into()
-            .unwrap_or_default(),
-    );
+    let bytes = access::read(&group.lds, address, 8, Outside::Stop)?;
+    let old = u64::from_le_bytes(*bytes.first_chunk()?);
     access::write(&group.lds, address, &arrived(old).to_le_bytes());
-    old
+    Some(old)
 }
 
 /// `ds_atomic_async_barrier_arrive_b64` and `ds_atomic_barrier_arrive_rtn_b64`: each active lane arrives.
@@ -47,7 +43,9 @@ pub fn run(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
         let update = record.src[2]
             .vector()
             .map_or(1, |r| cx.wave.v.read(r)[lane]);
-        let old = arrive(cx.group, at[lane], update);
+        let Some(old) = arrive(cx.group, at[lane], update) else {
+            return access::fault(cx, record, at[lane], 8, lane);
+        };
         if let Some(dst) = record.dst.vector() {
             cx.wave.v.write(dst, &mut cx.unit.pool)[lane] = old as u32;
             cx.wave.v.write(dst + 1, &mut cx.unit.pool)[lane] = (old >> 32) as u32;

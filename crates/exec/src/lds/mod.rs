@@ -17,7 +17,7 @@ use crate::vmem::datum::{Datum, by_load, by_store};
 use crate::vmem::rmw::{Flush, by_rmw};
 use crate::vmem::role;
 use access::{LdsLoad, LdsLoad2, LdsStore, LdsStore2};
-pub use misc::shared_address;
+pub use misc::{by_lane, shared_address};
 
 /// Lowers an LDS instruction.
 pub fn lower(inst: &Inst, pc: u64, lowering: &mut Lowering) -> Option<Record> {

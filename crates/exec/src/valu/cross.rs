@@ -4,7 +4,7 @@
 use rocjitsu_isa::{Inst, Name, Op, Operand as Coded, Target};
 
 use super::Index;
-use super::general::indexed;
+use super::general::{first_of, indexed};
 use crate::error::Cause;
 use crate::lower::Lowering;
 use crate::record::{Class, Flow, Handler, Operand, Record};
@@ -97,13 +97,19 @@ pub fn lower(inst: &Inst, pc: u64, lowering: &Lowering) -> Option<Record> {
     Some(record)
 }
 
-/// Source 0 and the destination, with what indexing adds to their numbers.
-fn moved(cx: &Cx<'_, '_>, record: &Record) -> (Operand, Operand) {
+/// Source 0 and the destination, with what indexing adds to their numbers; `None` beyond the wave's registers.
+fn moved(cx: &Cx<'_, '_>, record: &Record) -> (Option<Operand>, Option<Operand>) {
     let (by, to) = Index::of(record.inst.op()).offsets(cx.wave.s[scalar::M0]);
-    (
-        indexed(record.src[0], record.imm & 1 != 0, by),
-        indexed(record.dst, record.imm & 8 != 0, to),
-    )
+    let operand = |operand, bit: i64, index| match record.imm & bit {
+        0 => Some(operand),
+        _ => indexed(cx, operand, index, 1),
+    };
+    (operand(record.src[0], 1, by), operand(record.dst, 8, to))
+}
+
+/// The source that `v_readlane` and `v_readfirstlane` read.
+fn read_source(cx: &Cx<'_, '_>, record: &Record) -> Operand {
+    moved(cx, record).0.unwrap_or(first_of(cx, record.src[0]))
 }
 
 /// Reads a lane of a vector or scalar operand.
@@ -118,14 +124,14 @@ fn lane_of(cx: &Cx<'_, '_>, operand: Operand, lane: u32) -> u32 {
 fn readfirstlane(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
     let exec = cx.wave.exec();
     let lane = if exec == 0 { 0 } else { exec.trailing_zeros() };
-    let value = lane_of(cx, moved(cx, record).0, lane);
+    let value = lane_of(cx, read_source(cx, record), lane);
     cx.set32(record.dst, value);
     Flow::Next
 }
 
 fn readlane(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
     let lane = cx.get32(record.src[1]);
-    let value = lane_of(cx, moved(cx, record).0, lane);
+    let value = lane_of(cx, read_source(cx, record), lane);
     cx.set32(record.dst, value);
     Flow::Next
 }
@@ -134,7 +140,7 @@ fn readlane(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
 fn writelane(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
     let value = cx.get32(record.src[0]);
     let lane = cx.get32(record.src[1]) % cx.wave.lanes;
-    if let Operand::Vector(r) = moved(cx, record).1 {
+    if let Some(Operand::Vector(r)) = moved(cx, record).1 {
         cx.wave.v.write(u32::from(r), &mut cx.unit.pool)[lane as usize] = value;
     }
     Flow::Next
@@ -318,7 +324,9 @@ fn illegal(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
 
 /// Two registers change places in the active lanes.
 fn swap(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
-    let (from, to) = moved(cx, record);
+    let (Some(from), Some(to)) = moved(cx, record) else {
+        return Flow::Next;
+    };
     let (a, b) = (row_of(cx, from), row_of(cx, to));
     merge(cx, to, |lane| a[lane as usize]);
     merge(cx, from, |lane| b[lane as usize]);

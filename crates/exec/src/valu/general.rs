@@ -1,12 +1,15 @@
 //! Runs lane operations of every shape: wide and 16-bit operands, masks, modifiers.
 //! The run loop calls kernels of plain 32-bit operations itself and comes here for the others.
 
+use rocjitsu_isa::Target;
 use rocjitsu_lanes::kernel::{Args, Kind, Src};
 use rocjitsu_lanes::modify;
 
 use super::Details;
 use super::modifiers::Sdwa;
+use crate::lower::State;
 use crate::record::{Flow, Operand, Record};
+use crate::target::TargetFacts;
 use crate::wave::{Cx, scalar};
 
 const LANES: usize = 64;
@@ -23,13 +26,26 @@ pub fn run(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
     };
     let exec = cx.wave.exec();
     let (by, to) = details.index.offsets(cx.wave.s[scalar::M0]);
+    let dst = if record.imm >> 3 & 1 != 0 {
+        match indexed(cx, record.dst, to, words(details.out)) {
+            Some(dst) => dst,
+            None => return Flow::Next,
+        }
+    } else {
+        record.dst
+    };
     let mut args = new_args(cx, record);
     let mut write = exec;
     for slot in 0..3 {
         let Some(kind) = details.inputs[slot] else {
             break;
         };
-        let operand = indexed(record.src[slot], record.imm >> slot & 1 != 0, by);
+        let operand = record.src[slot];
+        let operand = if record.imm >> slot & 1 != 0 {
+            indexed(cx, operand, by, words(kind)).unwrap_or(first_of(cx, operand))
+        } else {
+            operand
+        };
         args.src[slot] = source(cx, operand, kind, slot, details.source[slot].shift);
         if details.prepare {
             let limit = prepare(cx, details, slot, kind, &mut args.src[slot], exec);
@@ -43,7 +59,6 @@ pub fn run(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
         };
     }
     args.exec = write;
-    let dst = indexed(record.dst, record.imm >> 3 & 1 != 0, to);
     store(cx, record, details, &mut args, dst);
     if details.gives_mask {
         mask_result(cx, record, details, args.mask_out);
@@ -67,11 +82,48 @@ fn new_args(cx: &Cx<'_, '_>, record: &Record) -> Args {
     }
 }
 
-pub(super) fn indexed(operand: Operand, applies: bool, index: u32) -> Operand {
+/// Registers of an operand.
+fn words(kind: Kind) -> u32 {
+    1 + u32::from(is_wide(kind))
+}
+
+/// An operand of `words` registers with what an index adds to its number, if it is a vector register. `None` beyond the
+/// registers that the wave has, or where the index leads from VGPRs to AccVGPRs: then a source is [`first_of`] its
+/// file, and an instruction with such a destination does nothing (CDNA manuals 3.6.1, RDNA3 3.3.2.2, RDNA4 and CDNA5
+/// 3.3.2.2). Not a stop: compilers read elements of a vector before they know whether the index is good.
+pub(super) fn indexed(
+    cx: &Cx<'_, '_>,
+    operand: Operand,
+    index: u32,
+    words: u32,
+) -> Option<Operand> {
+    let Operand::Vector(r) = operand else {
+        return Some(operand);
+    };
+    let target = cx.unit.target;
+    let limit = match State::of(cx.wave).vgprs(target) {
+        _ if is_accumulator(cx, r) => 2 * target.acc_base(),
+        Some(count) => count,
+        None if target == Target::Gfx1250 => 1024,
+        None => 256,
+    };
+    let first = u64::from(r) + u64::from(index);
+    (first + u64::from(words) <= u64::from(limit)).then_some(Operand::Vector(first as u16))
+}
+
+/// The first register of an operand's file.
+pub(super) fn first_of(cx: &Cx<'_, '_>, operand: Operand) -> Operand {
     match operand {
-        Operand::Vector(r) if applies => Operand::Vector(u32::from(r).wrapping_add(index) as u16),
+        Operand::Vector(r) if is_accumulator(cx, r) => {
+            Operand::Vector(cx.unit.target.acc_base() as u16)
+        }
+        Operand::Vector(_) => Operand::Vector(0),
         other => other,
     }
+}
+
+fn is_accumulator(cx: &Cx<'_, '_>, register: u16) -> bool {
+    cx.unit.target.is_cdna() && u32::from(register) >= cx.unit.target.acc_base()
 }
 
 /// Where the kernel finds a source.

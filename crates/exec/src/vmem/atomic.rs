@@ -8,6 +8,7 @@ use super::body::Body;
 use super::rmw::{Rmw, Value};
 use super::{flat, scratch};
 use crate::error::Cause;
+use crate::lds::access::Outside;
 use crate::lds::atomic as lds;
 use crate::memory::FaultKind;
 use crate::record::{Flow, Record};
@@ -127,6 +128,8 @@ impl<O: Rmw> Body for MemoryAtomic<O> {
         if flow != Flow::Next || found.lds == 0 {
             return flow;
         }
-        lds::lanes::<O>(cx, record, &words, found.lds)
+        let target = cx.unit.target;
+        let (at, outside) = (flat::lds_words(target, &words), Outside::of_flat(target));
+        lds::lanes::<O>(cx, record, &at, found.lds, outside)
     }
 }

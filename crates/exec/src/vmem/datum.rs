@@ -4,6 +4,7 @@
 use rocjitsu_isa::Target;
 
 use super::whole;
+use crate::target::TargetFacts;
 use crate::wave::Cx;
 
 /// Shape of one lane's data.
@@ -54,10 +55,9 @@ impl Datum {
         }
     }
 
-    /// The shape on a target: where registers have ECC, a load of half a register writes zero to the other
-    /// half (CDNA3 manual 9.1.6, CDNA5 manual 13.1; LLVM: `d16PreservesUnusedBits`). All CDNA chips have it.
+    /// The shape on a target ([`TargetFacts::d16_clears_rest`]).
     pub fn on(self, target: Target) -> Datum {
-        if !target.is_cdna() && target != Target::Gfx1250 {
+        if !target.d16_clears_rest() {
             return self;
         }
         match self {

@@ -3,11 +3,13 @@
 
 use std::marker::PhantomData;
 
+use rocjitsu_isa::Target;
+
 use super::address::{self, Addresses};
 use super::body::Body;
 use super::datum::{Load, Store, rows_to_read, rows_to_write};
 use super::{LANES, global, scratch};
-use crate::lds::access as lds;
+use crate::lds::access::{self as lds, Outside};
 use crate::record::{Flow, GLOBAL_SCRATCH_BASE, PRIVATE_BASE, Record, SHARED_BASE};
 use crate::wave::Cx;
 
@@ -73,6 +75,17 @@ pub fn sort(record: &Record, addresses: &Addresses, mask: u64) -> Apertures {
 /// The low words of addresses.
 pub fn low_words(addresses: &Addresses) -> [u32; LANES] {
     addresses.map(|a| a as u32)
+}
+
+/// LDS addresses of flat addresses. RDNA4 calculates them in 17 bits, "may wrap around without being detected as
+/// out-of-range" (RDNA4 manual, 11.2); elsewhere all 32 bits count (RDNA3 manual 11.2, CDNA5 manual 10.2).
+pub fn lds_words(target: Target, words: &[u32; LANES]) -> [u32; LANES] {
+    let bits = if target == Target::Gfx1201 {
+        0x1_ffff
+    } else {
+        u32::MAX
+    };
+    words.map(|w| w & bits)
 }
 
 /// Bytes that lie together in shared scratch: a word, or one byte where data cross words.
@@ -164,8 +177,12 @@ impl<D: Load> Body for FlatLoad<D> {
         }
         let words = low_words(&addresses);
         if let (true, Some(first)) = (found.lds != 0, record.dst.vector()) {
-            let rows = rows_to_write::<D>(cx, first);
-            lds::load::<D>(&cx.group.lds, &rows, &words, found.lds, cx.wave.lanes);
+            let (target, mask) = (cx.unit.target, found.lds);
+            let (at, outside) = (lds_words(target, &words), Outside::of_flat(target));
+            flow = lds::load::<D>(cx, record, first, &at, mask, outside);
+        }
+        if flow != Flow::Next {
+            return flow;
         }
         if found.scratch != 0 {
             return scratch::load::<D>(cx, record, &words, found.scratch);
@@ -195,8 +212,12 @@ impl<D: Store> Body for FlatStore<D> {
         }
         let words = low_words(&addresses);
         if let (true, Some(first)) = (found.lds != 0, record.src[2].vector()) {
-            let rows = rows_to_read::<D>(cx, first);
-            lds::store::<D>(&cx.group.lds, &rows, &words, found.lds, cx.wave.lanes);
+            let (target, mask) = (cx.unit.target, found.lds);
+            let (at, outside) = (lds_words(target, &words), Outside::of_flat(target));
+            flow = lds::store::<D>(cx, record, first, &at, mask, outside);
+        }
+        if flow != Flow::Next {
+            return flow;
         }
         if found.scratch != 0 {
             return scratch::store::<D>(cx, record, &words, found.scratch);

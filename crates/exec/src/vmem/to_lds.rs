@@ -8,7 +8,7 @@ use super::body::{Body, handler};
 use super::buffer;
 use super::datum::Datum;
 use super::{Form, LANES};
-use crate::lds::access as lds;
+use crate::lds::access::{self as lds, Outside};
 use crate::record::{Flow, Record};
 use crate::wave::{Cx, scalar};
 
@@ -252,7 +252,8 @@ impl Body for BufferFromLds {
         let at = buffer::positions(cx, record);
         let exec = cx.wave.exec();
         for lane in (0..LANES).filter(|l| exec >> l & 1 != 0) {
-            let data = lds::read(&cx.group.lds, from.wrapping_add(step * lane as u32), 4);
+            let place = from.wrapping_add(step * lane as u32);
+            let data = lds::read(&cx.group.lds, place, 4, Outside::Parts).unwrap_or_default();
             if let Err(flow) = buffer::write(cx, record, &buffer, at[lane], lane, &data[..4]) {
                 return flow;
             }
@@ -340,7 +341,8 @@ impl Body for AsyncStore {
         let addresses = address::global(cx, record);
         let exec = inside_lds(cx, |lane| from[lane]);
         for lane in (0..LANES).filter(|l| exec >> l & 1 != 0) {
-            let data = lds::read(&cx.group.lds, from[lane], bytes);
+            let data =
+                lds::read(&cx.group.lds, from[lane], bytes, Outside::Parts).unwrap_or_default();
             if let Err(kind) = cx.unit.memory.store(addresses[lane], &data[..bytes]) {
                 return address::fault(cx, record, "store", bytes, addresses[lane], lane, kind);
             }

@@ -12,7 +12,7 @@ use rocjitsu_lanes::Backend;
 use super::LANES;
 use super::address;
 use super::body::{Body, handler};
-use crate::lds::access as lds;
+use crate::lds::access::{self as lds, Outside};
 use crate::lds::storage::Lds;
 use crate::record::{Flow, Handler, Record};
 use crate::wave::Cx;
@@ -185,20 +185,25 @@ fn finish(cx: &mut Cx<'_, '_>, record: &Record, tile: &Tile) -> Flow {
     Flow::Next
 }
 
-/// Reads `BYTES` bytes of each lane from LDS.
+/// Reads `BYTES` bytes of each lane from LDS; the error is the lane whose access stops the wave.
 #[inline(always)]
-fn tile_of_lds<const BYTES: usize>(lds: &Lds, at: &[u32; LANES], lanes: usize) -> Tile {
+fn tile_of_lds<const BYTES: usize>(
+    lds: &Lds,
+    at: &[u32; LANES],
+    lanes: usize,
+    outside: Outside,
+) -> Result<Tile, usize> {
     let mut tile = [[0; 16]; LANES];
-    for (to, &at) in tile[..lanes].iter_mut().zip(at) {
+    for (lane, (to, &at)) in tile[..lanes].iter_mut().zip(at).enumerate() {
         match lds.at(at as usize, BYTES) {
             // SAFETY: `at` vouches for the bytes, and a lane has room for sixteen.
             Some(inside) => unsafe {
                 std::ptr::copy_nonoverlapping(inside.cast_const(), to.as_mut_ptr(), BYTES);
             },
-            None => *to = lds::read(lds, at, BYTES),
+            None => *to = lds::read(lds, at, BYTES, outside).ok_or(lane)?,
         }
     }
-    tile
+    Ok(tile)
 }
 
 impl Body for FromLds {
@@ -209,12 +214,16 @@ impl Body for FromLds {
             record.imm as u32,
         );
         let (lds, lanes) = (&cx.group.lds, cx.wave.lanes as usize);
+        let outside = Outside::of_ds(cx.unit.target);
         let tile = match bytes_of(record) {
-            16 => tile_of_lds::<16>(lds, &at, lanes),
-            12 => tile_of_lds::<12>(lds, &at, lanes),
-            _ => tile_of_lds::<8>(lds, &at, lanes),
+            16 => tile_of_lds::<16>(lds, &at, lanes, outside),
+            12 => tile_of_lds::<12>(lds, &at, lanes, outside),
+            _ => tile_of_lds::<8>(lds, &at, lanes, outside),
         };
-        finish(cx, record, &tile)
+        match tile {
+            Ok(tile) => finish(cx, record, &tile),
+            Err(lane) => lds::fault(cx, record, at[lane], bytes_of(record), lane),
+        }
     }
 }
 

@@ -272,7 +272,7 @@ impl Log<'_> {
         });
     }
 
-    /// An access to LDS, as it is addressed: bytes behind the allocation read as zero and are not written.
+    /// An access to LDS, as it is addressed: it may be outside the allocation ([`lds::Outside`]).
     fn lds(&mut self, kind: AccessKind, lane: usize, address: u32, bytes: u32) {
         self.add(Space::Lds, kind, lane, address.into(), bytes);
     }
@@ -360,10 +360,8 @@ pub fn of(cx: &Cx<'_, '_>, record: &Record, info: &Info, out: &mut Vec<Access>) 
             }
         }
         Path::LdsByLane => {
-            let base = (cx.wave.s[scalar::M0] & 0xffff).wrapping_add(record.imm as u32);
-            for_lanes(exec, |lane| {
-                log.lds(kind, lane, base.wrapping_add(4 * lane as u32), 4)
-            });
+            let at = crate::lds::by_lane(cx, record);
+            for_lanes(exec, |lane| log.lds(kind, lane, at[lane], 4));
         }
         Path::LdsAppend if exec != 0 => {
             let at = crate::lds::shared_address(cx, record);
@@ -419,7 +417,10 @@ fn memory(cx: &Cx<'_, '_>, record: &Record, log: &mut Log<'_>) {
     for_lanes(found.global, |l| {
         log.add(Space::Global, kind, l, at[l], bytes)
     });
-    for_lanes(found.lds, |l| log.lds(kind, l, at[l] as u32, bytes));
+    if found.lds != 0 {
+        let in_lds = flat::lds_words(cx.unit.target, &flat::low_words(&at));
+        for_lanes(found.lds, |l| log.lds(kind, l, in_lds[l], bytes));
+    }
     for_lanes(found.scratch, |lane| {
         scratch_lane(cx, record, at[lane] as u32, lane, log)
     });

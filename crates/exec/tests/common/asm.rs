@@ -88,6 +88,36 @@ impl Asm {
         let fields = u64::from((base / 2) | data << 6) | offset << 32 | u64::from(soffset) << 57;
         (self.bits(mnemonic, part) | fields).to_le_bytes().to_vec()
     }
+
+    /// A DS instruction; `offset` holds both offsets.
+    pub fn ds(
+        self,
+        mnemonic: &str,
+        vdst: u32,
+        address: u32,
+        data: [u32; 2],
+        offset: u32,
+    ) -> Vec<u8> {
+        let high = u64::from(address | data[0] << 8 | data[1] << 16 | vdst << 24);
+        let fields = u64::from(offset) | high << 32;
+        (self.bits(mnemonic, "") | fields).to_le_bytes().to_vec()
+    }
+
+    /// A flat load or store with a 64-bit address and no offset: `data` is loaded or stored.
+    pub fn flat(self, mnemonic: &str, data: u32, address: u32) -> Vec<u8> {
+        let store = mnemonic.contains("store");
+        let bits = self.bits(mnemonic, "");
+        let off = if self.0.is_cdna() { 0 } else { 0x7c };
+        if self.0.generation() < 12 {
+            let data = u64::from(data) << if store { 40 } else { 56 };
+            let fields = u64::from(address) << 32 | data | off << 48;
+            return (bits | fields).to_le_bytes().to_vec();
+        }
+        let data = u64::from(data) << if store { 55 } else { 32 };
+        let mut code = (bits | off | data).to_le_bytes().to_vec();
+        code.extend(address.to_le_bytes());
+        code
+    }
 }
 
 /// The immediate that names a field of a hardware register.

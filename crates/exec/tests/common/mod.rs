@@ -107,6 +107,12 @@ impl<'a> Bench<'a> {
         Bench { wave, group, unit }
     }
 
+    /// The bytes of the workgroup's LDS.
+    pub fn lds(&self) -> &[u8] {
+        // SAFETY: instructions execute in methods that take `&mut self`.
+        unsafe { self.group.lds.bytes() }
+    }
+
     /// What an instruction reaches.
     pub fn cx(&mut self) -> Cx<'_, 'a> {
         Cx {
@@ -355,6 +361,17 @@ pub fn semantics(name: &str, wanted: impl Fn(&str) -> bool) -> Semantics {
 }
 
 impl Semantics {
+    /// Whether the case's bytes are the same instruction on a relative of the file's target.
+    pub fn is_same_on(&self, case: &Case, target: Target) -> bool {
+        let bytes = hex_bytes(&case.hex);
+        let text = |target: Target| {
+            let set = target.execution_set(self.wave);
+            decode(target, set, &bytes).map(|inst| inst.text(set))
+        };
+        target == self.target
+            || matches!((text(self.target), text(target)), (Ok(own), Ok(other)) if own == other)
+    }
+
     /// A wave with the state before the case; `target` may be another chip of the file's family.
     pub fn prepare<'a>(
         &self,

@@ -9,16 +9,50 @@ use rocjitsu_exec::wave::{Group, Waiting, Wave, mode, scalar};
 use rocjitsu_isa::{FeatureSet, RegFile, Target, decode};
 
 use super::{Device, Dispatch, DispatchError, Shared};
-use crate::code_object::PRELOAD_PROLOGUE_BYTES;
+use crate::code_object::{KernelDescriptor, PRELOAD_PROLOGUE_BYTES};
 
 /// HW_REG_IB_STS2 (gfx1250): in a wave of a cluster, bits 9:6 are not zero and bits 24:21 are the number of its
 /// workgroup in the cluster (CDNA5 3.4.9).
 const IB_STS2: usize = 28;
 
-/// HW_REG_GPR_ALLOC (gfx9).
+/// HW_REG_GPR_ALLOC.
 const GPR_ALLOC: usize = 5;
 /// HW_REG_XCC_ID (gfx942, gfx950).
 const XCC_ID: usize = 20;
+
+/// What HW_REG_GPR_ALLOC tells a wave of the registers it was given. The bases are zero.
+///
+/// gfx90a, gfx942, gfx950: VGPR_SIZE 11:6, ACCV_OFF 17:12, SGPR_SIZE 27:24, each less one (CDNA3 and CDNA4 manuals,
+/// table "GPR_ALLOC"). ACCV_OFF counts fours and SGPR_SIZE sixteens, as the tables say. VGPR_SIZE counts eights: the
+/// tables still say fours, which 6 bits cannot hold for the 512 registers of a unified file, and the handler with which
+/// Linux saves waves on these chips takes (VGPR_SIZE + 1) * 8 registers (`cwsr_trap_handler_gfx9.asm`,
+/// `get_num_acc_vgprs`). It also takes the field from bit 6 on gfx90a, where the CDNA2 manual's table 18 has bit 8 and
+/// no ACCV_OFF: the fields of chips without a unified file.
+///
+/// gfx11, gfx12: VGPR_SIZE 19:12 in fours, less one (`cwsr_trap_handler_gfx10.asm`; the manuals have no table).
+fn gpr_alloc(target: Target, d: &KernelDescriptor) -> u32 {
+    let size =
+        |count: u32, unit: u32, bits: u32| (count.div_ceil(unit).max(1) - 1) & ((1 << bits) - 1);
+    if target.generation() == 9 {
+        let vgprs = size(d.vgprs + d.agprs, 8, 6);
+        let offset = size(d.vgprs, 4, 6);
+        let sgprs = size(d.sgprs, 16, 4);
+        vgprs << 6 | offset << 12 | sgprs << 24
+    } else {
+        size(d.vgprs, 4, 8) << 12
+    }
+}
+
+/// Bytes of the blocks in which LDS is allocated (CDNA2 to CDNA4 manuals 3.6.5, RDNA3 3.3.4, RDNA4 3.3.5, CDNA5 3.3.4):
+/// a workgroup may use all of its last one.
+fn lds_block(target: Target) -> usize {
+    match target {
+        Target::Gfx950 => 1280,
+        Target::Gfx1250 => 2048,
+        _ if target.generation() == 9 => 512,
+        _ => 1024,
+    }
+}
 
 /// Waves that `items` work-items in x, y, z make.
 pub fn waves_of(items: [u32; 3], wave_size: u32) -> u32 {
@@ -98,10 +132,10 @@ pub fn start(
     group.id = id;
     group.linear = linear;
     group.live = count;
-    // Whole dwords, so that word accesses need one check.
+    let block = lds_block(shared.device.target);
     group
         .lds
-        .restart((dispatch.group_segment as usize).next_multiple_of(4));
+        .restart((dispatch.group_segment as usize).next_multiple_of(block));
     group.barriers = Default::default();
     barrier::set_members(group, barrier::WORKGROUP, count);
     resident.was_shared = false;
@@ -168,10 +202,7 @@ fn set_up(
     wave.waiting = Waiting::No;
     wave.doorbell = dispatch.origin.doorbell;
     let r1 = &d.rsrc1;
-    if target.generation() == 9 {
-        // VGPR_SIZE in bits 13:8 and SGPR_SIZE in bits 27:24, as RSRC1 counts them.
-        wave.hwreg[GPR_ALLOC] = r1.granulated_vgprs << 8 | r1.granulated_sgprs << 24;
-    }
+    wave.hwreg[GPR_ALLOC] = gpr_alloc(target, d);
     if matches!(target, Target::Gfx942 | Target::Gfx950) {
         // Workgroups are dealt to the XCCs one by one.
         wave.hwreg[XCC_ID] = dispatch
@@ -447,4 +478,48 @@ pub fn registers(device: &Device, pc: u64, wave: &Wave, lane: u32) -> String {
     }
     let exec = wave.exec();
     format!("\n  lane {lane}, exec {exec:#x}: {}", shown.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::code_object::DESCRIPTOR_BYTES;
+
+    fn descriptor(target: Target, rsrc1: u32, rsrc3: u32, properties: u16) -> KernelDescriptor {
+        let mut bytes = [0; DESCRIPTOR_BYTES];
+        bytes[44..48].copy_from_slice(&rsrc3.to_le_bytes());
+        bytes[48..52].copy_from_slice(&rsrc1.to_le_bytes());
+        bytes[56..58].copy_from_slice(&properties.to_le_bytes());
+        KernelDescriptor::decode(&bytes, target).unwrap()
+    }
+
+    #[test]
+    fn waves_read_what_they_were_given() {
+        // 128 registers, 96 of them VGPRs; 112 SGPRs.
+        for target in [Target::Gfx90a, Target::Gfx942, Target::Gfx950] {
+            let value = gpr_alloc(target, &descriptor(target, 15 | 12 << 6, 23, 0));
+            assert_eq!(value, 15 << 6 | 23 << 12 | 6 << 24, "{target}");
+            // All there are: the fields are full and do not run into each other.
+            let value = gpr_alloc(target, &descriptor(target, 63 | 12 << 6, 63, 0));
+            assert_eq!(value, 63 << 6 | 63 << 12 | 6 << 24, "{target}");
+        }
+        let wave32 = 1 << 10;
+        for target in [Target::Gfx1100, Target::Gfx1151, Target::Gfx1201] {
+            let value = gpr_alloc(target, &descriptor(target, 3, 0, wave32));
+            assert_eq!(value, 7 << 12, "{target}: 32 VGPRs");
+        }
+        let value = gpr_alloc(Target::Gfx1250, &descriptor(Target::Gfx1250, 63, 0, wave32));
+        assert_eq!(value, 255 << 12, "1024 VGPRs");
+    }
+
+    #[test]
+    fn lds_is_allocated_in_blocks_that_fill_it() {
+        for target in rocjitsu_exec::target::EXECUTABLE {
+            assert_eq!(
+                target.lds_limit() as usize % lds_block(target),
+                0,
+                "{target}"
+            );
+        }
+    }
 }

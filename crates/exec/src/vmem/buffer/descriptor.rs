@@ -154,11 +154,24 @@ impl Buffer {
         !self.swizzled && !self.indexed && !self.add_tid && !self.foreign
     }
 
+    /// Whether the data of a lane in a swizzled buffer lie one behind the other from their first byte on, over the end
+    /// of an element: "for 16-byte elements that are only DWORD-aligned, addresses to higher dwords are offset linearly
+    /// from the address of the first dword" (RDNA4 and CDNA5 manuals, 9.4.2; RDNA3's says nothing of the kind).
+    #[inline(always)]
+    fn is_linear(&self) -> bool {
+        self.element == 16 && matches!(self.rules, Rules::Rdna4 | Rules::Cdna5)
+    }
+
     /// The address of the byte `more` bytes behind a lane's position.
     #[inline(always)]
     pub fn address(&self, at: Position, more: u64) -> u64 {
         let index = at.index + if self.add_tid { at.lane } else { 0 };
-        let mut offset = at.offset + more;
+        let (within, behind) = if self.swizzled && self.is_linear() {
+            (0, more)
+        } else {
+            (more, 0)
+        };
+        let mut offset = at.offset + within;
         if self.swizzled {
             if self.rules == Rules::Rdna4 {
                 offset &= 0xffff_ffff;
@@ -168,7 +181,7 @@ impl Buffer {
             let within = (msb * self.stride + high * self.element) * self.index_stride
                 + lsb * self.element
                 + low;
-            self.base.wrapping_add(within)
+            self.base.wrapping_add(within + behind)
         } else {
             self.base
                 .wrapping_add(index * self.stride)
@@ -177,10 +190,10 @@ impl Buffer {
     }
 
     /// How many bytes from the one `more` bytes behind a position on have addresses one behind the other: up to the
-    /// end of the element in a swizzled buffer.
+    /// end of the element in a swizzled buffer, all of them where elements do not end an access.
     #[inline(always)]
     pub fn together(&self, at: Position, more: u64) -> u64 {
-        if self.swizzled {
+        if self.swizzled && !self.is_linear() {
             self.element - (at.offset + more) % self.element
         } else {
             u64::MAX >> 1
@@ -190,7 +203,7 @@ impl Buffer {
     /// Whether an access of `bytes` bytes falls into several pieces of memory.
     #[inline(always)]
     pub fn splits(&self, at: Position, bytes: u64) -> bool {
-        self.swizzled && (bytes > 4 || self.together(at, 0) < bytes)
+        self.swizzled && !self.is_linear() && (bytes > 4 || self.together(at, 0) < bytes)
     }
 
     /// Whether `bytes` bytes, `more` bytes behind a lane's position, may be accessed.

@@ -10,6 +10,7 @@ use crate::error::Cause;
 use crate::lds::access as lds;
 use crate::lower::Lowering;
 use crate::record::{Flow, Handler, Record};
+use crate::target::TargetFacts;
 use crate::vmem::LANES;
 use crate::vmem::address;
 use crate::vmem::half::{f16_to_f32, f32_to_f16};
@@ -85,7 +86,7 @@ pub fn lower(
             return None;
         }
     }
-    let zeroes = lowering.target.is_cdna();
+    let zeroes = lowering.target.d16_clears_rest();
     record.imm2 = Shape {
         components,
         d16,
@@ -181,7 +182,7 @@ pub fn to_lds(record: &mut Record, target: rocjitsu_isa::Target) {
         d16: false,
         high: false,
         typed: false,
-        zeroes: target.is_cdna(),
+        zeroes: target.d16_clears_rest(),
     }
     .pack();
     record.run = load_to_lds;
