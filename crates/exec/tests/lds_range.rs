@@ -87,6 +87,22 @@ fn instructions_of_lds() {
             );
         }
 
+        // Addresses that no LDS has switch lanes off, on every target.
+        set(&mut bench, 0, [16, 0x7fff_ffff]);
+        let store = asm.ds(
+            name(target, "ds_write_b64", "ds_store_b64"),
+            0,
+            0,
+            [2, 0],
+            0,
+        );
+        (2..4).for_each(|r| set(&mut bench, r, [0x50 + r, 0x60 + r]));
+        assert!(goes_on(&mut bench, &store, 8, 0), "{target}");
+        assert_eq!((word(&bench, 16), word(&bench, 20)), (0x52, 0x53));
+        assert!(goes_on(&mut bench, &load, 8, 0), "{target}");
+        assert_eq!((get(&bench, 2), get(&bench, 3)), ([0x52, 0], [0x53, 0]));
+        set(&mut bench, 0, [8, SIZE - 4]);
+
         // A store writes what is inside, or stops.
         (2..4).for_each(|r| set(&mut bench, r, [r, 0x70 + r]));
         let store = asm.ds(

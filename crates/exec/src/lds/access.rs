@@ -22,11 +22,20 @@ pub enum Outside {
     Parts,
     /// A lane's load that is not wholly inside is zero as a whole; stores as with [`Outside::Parts`].
     Whole,
-    /// The wave stops: a memory violation.
+    /// The wave stops: a memory violation. Addresses that no LDS has ([`FAR`]) load zero and store nothing.
     Stop,
 }
 
+/// Addresses from here on lie beyond every LDS, which M0 counts in 20 bits. Compilers switch lanes off by such an
+/// address (Triton for gfx1250: 0x7fffffff), as the hardware drops what they do.
+const FAR: u32 = 1 << 20;
+
 impl Outside {
+    /// Whether an access that is outside, at this address, stops the wave.
+    pub fn stops(self, address: u32) -> bool {
+        self == Outside::Stop && address < FAR
+    }
+
     /// The rule for LDS instructions.
     ///
     /// - CDNA 2 to 4: "writes out-of-range are discarded", "reads return the value zero" (3.6.1), and such an access
@@ -192,7 +201,7 @@ fn store_some<D: Store>(
         // SAFETY: sixteen bytes are there; rows have all lanes.
         unsafe { D::put(bytes.as_mut_ptr(), 4, rows, lane) };
         let size = cx.group.lds.len();
-        if outside == Outside::Stop && addresses[lane] as usize + D::BYTES > size {
+        if outside.stops(addresses[lane]) && addresses[lane] as usize + D::BYTES > size {
             return fault(cx, record, addresses[lane], D::BYTES, lane);
         }
         write(&cx.group.lds, addresses[lane], &bytes[..D::BYTES]);
@@ -208,8 +217,8 @@ pub fn read(lds: &Lds, address: u32, bytes: usize, outside: Outside) -> Option<[
         return Some(out);
     }
     match outside {
-        Outside::Stop => return None,
-        Outside::Whole => {}
+        Outside::Stop if outside.stops(address) => return None,
+        Outside::Stop | Outside::Whole => {}
         Outside::Parts => {
             for (j, part) in out[..bytes].chunks_mut(4).enumerate() {
                 copy(lds, from + 4 * j, part);

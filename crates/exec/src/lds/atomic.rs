@@ -73,7 +73,7 @@ pub fn lanes<O: Rmw>(
         }
         let (a, b) = data::<O>(cx, first, second, lane);
         let old = update::<O::T>(cx.group, at, |old| O::apply(old, a, b, record.mem.flush));
-        if old.is_none() && outside == Outside::Stop {
+        if old.is_none() && outside.stops(at) {
             return access::fault(cx, record, at, O::T::BYTES, lane);
         }
         give_back(cx, record, lane, old.unwrap_or_default());
@@ -122,7 +122,7 @@ impl<O: Rmw> Body for LdsAtomic2<O> {
                 let old = update::<O::T>(cx.group, at, |old| {
                     O::apply(old, value, value, record.mem.flush)
                 });
-                if old.is_none() && outside == Outside::Stop {
+                if old.is_none() && outside.stops(at) {
                     return access::fault(cx, record, at, O::T::BYTES, lane);
                 }
                 let old = old.unwrap_or_default();

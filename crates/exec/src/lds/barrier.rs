@@ -29,6 +29,7 @@ pub fn arrive(group: &Group, address: u32, update: u32) -> Option<u64> {
             u64::from(arrived(old)) | old >> 32 << 32
         });
     }
+    group.lds.at(address as usize, 8)?;
     let bytes = access::read(&group.lds, address, 8, Outside::Stop)?;
     let old = u64::from_le_bytes(*bytes.first_chunk()?);
     access::write(&group.lds, address, &arrived(old).to_le_bytes());

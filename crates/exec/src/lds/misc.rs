@@ -87,7 +87,7 @@ fn count(cx: &mut Cx<'_, '_>, record: &Record, f: impl Fn(u32, u32) -> u32) -> F
     }
     let at = shared_address(cx, record);
     let old = atomic::update::<u32>(cx.group, at, |old| f(old, exec.count_ones()));
-    if old.is_none() && Outside::of_ds(cx.unit.target) == Outside::Stop {
+    if old.is_none() && Outside::of_ds(cx.unit.target).stops(at) {
         return access::fault(cx, record, at, 4, exec.trailing_zeros() as usize);
     }
     let old = old.unwrap_or_default();
