@@ -359,7 +359,7 @@ fn indices_beyond_the_registers() {
             };
             (0x7e00_0103u32 | 3 << 17 | op << 9).to_le_bytes()
         };
-        assert!(cdna || asm.has("v_movrels_b32"), "{target}");
+        assert!(cdna || asm.has("v_movrels_b32_e32"), "{target}");
         for vgprs in [64, 256] {
             let mut bench = bench(target, &memory);
             bench.wave.set_vgprs(vgprs, target);
