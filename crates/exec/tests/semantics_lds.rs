@@ -226,9 +226,9 @@ fn correct(case: &Case, target: Target, bench: &Bench<'_>, want: &mut Expected, 
                 true => vec![u32::from(code[0]) * unit, u32::from(code[1]) * unit],
                 false => (0..1 + u32::from(wide)).map(|j| offset + 4 * j).collect(),
             };
-            // Places of several lanes may meet. The manuals state no order for that; here lanes exchange one after the
-            // other, each its second place after its first, where the emulator does the second ones last. So words that
-            // are exchanged more than once follow this order, not the data.
+            // Places of several lanes may meet. DS_WRXCHG2_RTN_B32's pseudocode is that of one lane and states no order
+            // among lanes; here they exchange one after the other, each its second place after its first. The data have
+            // another order, so words that are exchanged more than once follow this one.
             let mut now = before.clone();
             let (mut exchanged, mut again) = (BTreeSet::new(), BTreeSet::new());
             for lane in lanes {
