@@ -22,7 +22,7 @@ pub enum Outside {
     Parts,
     /// A lane's load that is not wholly inside is zero as a whole; stores as with [`Outside::Parts`].
     Whole,
-    /// The wave stops: a memory violation. Addresses that no LDS has ([`FAR`]) load zero and store nothing.
+    /// The wave stops: a memory violation. Addresses that no LDS has, from 1 MiB on, load zero and store nothing.
     Stop,
 }
 
