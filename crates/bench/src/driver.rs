@@ -140,7 +140,9 @@ pub fn all(repeat: u32) -> Result<()> {
     }
     rate(&mut program, repeat)?;
     for bytes in [1 << 20, 64 << 20] {
-        copies(&program.client, bytes, repeat)?;
+        // A client each: allocations stay with it, and addresses that one leaves are used again.
+        let gpu = preset_for_target("gfx942").into_iter().collect();
+        copies(&Client::new(Machine::new(gpu))?, bytes, repeat)?;
     }
     std::thread::sleep(Duration::from_secs(1));
     let (start, before) = (Instant::now(), processor_time());
