@@ -4,7 +4,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::commands::{self, Status};
 use crate::output::{BAD, Output, chain, is_broken_pipe, styled};
@@ -50,24 +50,6 @@ enum Command {
     Completions(commands::completions::Args),
 }
 
-impl Command {
-    /// The word that selects it.
-    fn name(&self) -> &'static str {
-        match self {
-            Command::Run(_) => "run",
-            Command::Launch(_) => "launch",
-            Command::Info(_) => "info",
-            Command::Demo(_) => "demo",
-            Command::Disasm(_) => "disasm",
-            Command::Coverage(_) => "coverage",
-            Command::Config(_) => "config",
-            Command::Doctor(_) => "doctor",
-            Command::ThreadBudgetTable(_) => "thread-budget-table",
-            Command::Completions(_) => "completions",
-        }
-    }
-}
-
 /// A mistake in the usage that the grammar alone does not catch. Ends with status 2.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
@@ -89,8 +71,11 @@ fn unknown_command(error: &clap::Error) -> Option<clap::Error> {
 
 /// Parses the command line, runs the command, reports.
 pub fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
+    let parsed = Cli::command()
+        .try_get_matches()
+        .and_then(|matches| Ok((Cli::from_arg_matches(&matches)?, matches)));
+    let (cli, matches) = match parsed {
+        Ok(parsed) => parsed,
         Err(error) => {
             let error = unknown_command(&error).unwrap_or(error);
             // A reader of the help text that has gone away is no error.
@@ -107,7 +92,6 @@ pub fn main() -> ExitCode {
             .print();
         return ExitCode::from(2);
     };
-    let name = command.name();
     let mut out = Output::new();
     let result = run(&command, &mut out).and_then(|status| {
         out.flush()?;
@@ -121,6 +105,8 @@ pub fn main() -> ExitCode {
         Err(error) => {
             if error.is::<UsageError>() {
                 let _ = out.flush();
+                // Without a command it is the short form of `run`.
+                let name = matches.subcommand_name().unwrap_or("run");
                 let mut command = Cli::command();
                 command.build();
                 let (kind, text) = (ErrorKind::ValueValidation, chain(&error));

@@ -224,17 +224,7 @@ fn instances(row: &Row, set: FeatureSet) -> impl Iterator<Item = Inst> {
     // DPP and SDWA are asked for by certain codes of the first source, at bit 0 or bit 32; hardware registers
     // and messages by the immediate, of a register all 32 bits.
     let codes = (0..512u128).flat_map(|code| [code, code << 32, code | 31 << 11]);
-    // Formats of matrix operands, at bits 8 to 15 and 59 to 63 of a half, ask for operands of certain sizes: vector
-    // registers are needed for all three sources then.
-    let formats = (0..256).map(move |turn| {
-        const REGISTERS: u128 = 0x100 << 32 | 0x100 << 41 | 0x100 << 50;
-        const FORMATS: u128 = 0xff00 | 0x1f << 59;
-        REGISTERS | REGISTERS << 64 | random(turn) & (FORMATS | FORMATS << 64)
-    });
-    codes
-        .chain(formats)
-        .chain((0..2048).map(random))
-        .filter_map(attempt)
+    codes.chain((0..2048).map(random)).filter_map(attempt)
 }
 
 /// Tries a form: it executes if one of its first instances does.
