@@ -1,7 +1,6 @@
 //! `memcheck`: accesses outside allocations and to freed ones, LDS accesses outside the workgroup's, atomics that are
 //! not aligned; on request reads of LDS bytes and VGPR lanes that nothing has written.
 
-use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -35,9 +34,6 @@ pub fn make(mut options: Options, lines: Lines) -> Result<Box<dyn Plugin>, Strin
         found: BTreeMap::new(),
     }))
 }
-
-/// LDS addresses from here on are nobody's mistake and reach nothing: compilers mask lanes of LDS accesses by them.
-pub(crate) const FAR: u64 = 1 << 20;
 
 /// Bytes of a line of the scalar cache.
 const LINE: u64 = 64;
@@ -168,9 +164,7 @@ impl Memcheck {
                     u64::from(bytes.next_multiple_of(4))
                 });
                 let end = access.address + u64::from(access.bytes);
-                // Compilers mask lanes by addresses far outside.
-                let meant = access.address < FAR;
-                (end > size && meant).then(|| ("lds_out_of_bounds", json!({ "bytes": size })))
+                (end > size).then(|| ("lds_out_of_bounds", json!({ "bytes": size })))
             }
         };
         if access.kind == AccessKind::Atomic && !access.address.is_multiple_of(access.bytes.into())
@@ -250,10 +244,6 @@ impl Plugin for Memcheck {
 
     fn concurrency(&self) -> Concurrency {
         Concurrency::Serial
-    }
-
-    fn into_any(self: Box<Self>) -> Box<dyn Any> {
-        self
     }
 
     fn code_loaded(&mut self, code: &Code<'_>) -> Outcome {

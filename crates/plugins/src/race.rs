@@ -10,7 +10,6 @@ mod clock;
 mod order;
 mod shadow;
 
-use std::any::Any;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
@@ -21,7 +20,6 @@ use rocjitsu_observe::{
 };
 use serde_json::{Value, json};
 
-use crate::memcheck::FAR;
 use crate::options::Options;
 use crate::symbols::Symbols;
 use clock::{Clocks, Kind};
@@ -196,9 +194,6 @@ impl Race {
         facts: &Facts,
         state: &dyn State,
     ) -> Outcome {
-        if access.space == Space::Lds && access.address >= FAR {
-            return Ok(());
-        }
         let Known { wave, front } = &self.waves[number as usize];
         let group = wave.group;
         let global = access.space == Space::Global;
@@ -369,10 +364,6 @@ impl Plugin for Race {
 
     fn concurrency(&self) -> Concurrency {
         Concurrency::OneThread
-    }
-
-    fn into_any(self: Box<Self>) -> Box<dyn Any> {
-        self
     }
 
     fn code_loaded(&mut self, code: &Code<'_>) -> Outcome {

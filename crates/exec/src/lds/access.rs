@@ -28,7 +28,7 @@ pub enum Outside {
 
 /// Addresses from here on lie beyond every LDS, which M0 counts in 20 bits. Compilers switch lanes off by such an
 /// address (Triton for gfx1250: 0x7fffffff), as the hardware drops what they do.
-const FAR: u32 = 1 << 20;
+pub const FAR: u32 = 1 << 20;
 
 impl Outside {
     /// Whether an access that is outside, at this address, stops the wave.

@@ -272,9 +272,12 @@ impl Log<'_> {
         });
     }
 
-    /// An access to LDS, as it is addressed: it may be outside the allocation ([`lds::Outside`]).
+    /// An access to LDS, as it is addressed: it may be outside the allocation ([`lds::Outside`]). Where no LDS
+    /// reaches there is none: such a lane is switched off ([`lds::FAR`]).
     fn lds(&mut self, kind: AccessKind, lane: usize, address: u32, bytes: u32) {
-        self.add(Space::Lds, kind, lane, address.into(), bytes);
+        if address < lds::FAR {
+            self.add(Space::Lds, kind, lane, address.into(), bytes);
+        }
     }
 }
 
