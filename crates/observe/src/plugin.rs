@@ -26,7 +26,7 @@ pub enum Concurrency {
 ///
 /// Callbacks of one plugin are never concurrent. Those of one wave come in the order of its instructions. A
 /// panic counts as an error.
-pub trait Plugin: Send {
+pub trait Plugin: Any + Send {
     /// The events wanted. Asked once.
     fn events(&self) -> Events;
 
@@ -44,9 +44,6 @@ pub trait Plugin: Send {
     fn join(&mut self, _worker: Box<dyn Any>) -> Outcome {
         Ok(())
     }
-
-    /// This value, for [`Plugin::join`].
-    fn into_any(self: Box<Self>) -> Box<dyn Any>;
 
     /// A code object has been loaded. Told where the loader is known: programs load code themselves.
     fn code_loaded(&mut self, _code: &Code<'_>) -> Outcome {

@@ -56,7 +56,7 @@ impl<'p> Watcher<'p> {
         for seat in self.seats {
             let Some(own) = seat.own else { continue };
             let entry = seat.entry;
-            let done = guard(&entry.name, || lock(&entry.plugin).join(own.into_any()));
+            let done = guard(&entry.name, || lock(&entry.plugin).join(own));
             if let Err(failure) = done {
                 self.host.fail(failure.clone());
                 return Err(failure);

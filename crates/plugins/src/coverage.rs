@@ -54,9 +54,6 @@ impl Plugin for Worker {
     fn events(&self) -> Events {
         Events::AFTER
     }
-    fn into_any(self: Box<Self>) -> Box<dyn Any> {
-        self
-    }
     fn after(&mut self, step: &Step<'_>, _: &dyn State) -> Outcome {
         *self.0.entry(step.instruction.pc).or_default() += 1;
         Ok(())
@@ -114,10 +111,6 @@ impl Plugin for Coverage {
             *self.counts.entry(pc).or_default() += n;
         }
         Ok(())
-    }
-
-    fn into_any(self: Box<Self>) -> Box<dyn Any> {
-        self
     }
 
     fn code_loaded(&mut self, code: &Code<'_>) -> Outcome {

@@ -2,7 +2,6 @@
 
 mod abi;
 
-use std::any::Any;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -203,9 +202,6 @@ impl Foreign {
 impl Plugin for Foreign {
     fn events(&self) -> Events {
         Events::from_bits(self.plugin.events)
-    }
-    fn into_any(self: Box<Self>) -> Box<dyn Any> {
-        self
     }
     fn dispatch_begins(&mut self, dispatch: &Dispatch<'_>) -> Outcome {
         let Some(callback) = self.plugin.dispatch_begins else {

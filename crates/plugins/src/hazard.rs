@@ -1,7 +1,6 @@
 //! `data_hazard`: registers that an instruction uses before a wait has told that the operation which loads them is
 //! complete. Execution here completes every operation at once; on the chip such a program reads the old value.
 
-use std::any::Any;
 use std::collections::{BTreeMap, HashMap};
 
 use rocjitsu_isa::{RegFile, Target};
@@ -140,10 +139,6 @@ impl Hazard {
 impl Plugin for Hazard {
     fn events(&self) -> Events {
         Events::DISPATCHES | Events::WAVES | Events::BEFORE | Events::READS | Events::WRITES
-    }
-
-    fn into_any(self: Box<Self>) -> Box<dyn Any> {
-        self
     }
 
     fn code_loaded(&mut self, code: &Code<'_>) -> Outcome {

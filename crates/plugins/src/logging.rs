@@ -1,7 +1,6 @@
 //! `logging`: dispatches with kernel, geometry and arguments, loaded code, and the first matrix instruction of each
 //! kernel.
 
-use std::any::Any;
 use std::collections::HashSet;
 
 use rocjitsu_observe::{Code, Dispatch, Ended, Events, Lines, Outcome, Plugin, Step};
@@ -68,10 +67,6 @@ impl Plugin for Logging {
         } else {
             Events::DISPATCHES
         }
-    }
-
-    fn into_any(self: Box<Self>) -> Box<dyn Any> {
-        self
     }
 
     fn code_loaded(&mut self, code: &Code<'_>) -> Outcome {

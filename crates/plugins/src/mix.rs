@@ -47,9 +47,6 @@ impl Plugin for Worker {
     fn events(&self) -> Events {
         Events::AFTER
     }
-    fn into_any(self: Box<Self>) -> Box<dyn Any> {
-        self
-    }
     fn after(&mut self, step: &Step<'_>, _: &dyn State) -> Outcome {
         count(&mut self.counts, step);
         Ok(())
@@ -77,10 +74,6 @@ impl Plugin for Mix {
             *self.counts.entry(key).or_default() += n;
         }
         Ok(())
-    }
-
-    fn into_any(self: Box<Self>) -> Box<dyn Any> {
-        self
     }
 
     fn dispatch_begins(&mut self, dispatch: &Dispatch<'_>) -> Outcome {

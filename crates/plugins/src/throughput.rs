@@ -1,8 +1,6 @@
 //! `throughput`: how fast each dispatch ran and what it was made of. It takes the engine's own counts and so costs
 //! nothing.
 
-use std::any::Any;
-
 use rocjitsu_observe::{Ended, Events, Family, Lines, Outcome, Plugin};
 use serde_json::{Map, Value, json};
 
@@ -57,10 +55,6 @@ struct Throughput {
 impl Plugin for Throughput {
     fn events(&self) -> Events {
         Events::DISPATCHES
-    }
-
-    fn into_any(self: Box<Self>) -> Box<dyn Any> {
-        self
     }
 
     fn dispatch_ends(&mut self, ended: &Ended<'_>) -> Outcome {

@@ -1,7 +1,6 @@
 //! `trace`: the instructions of chosen waves with the registers they change, and a time line of dispatches and
 //! workgroups in the trace-event format that ui.perfetto.dev and chrome://tracing open.
 
-use std::any::Any;
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -256,10 +255,6 @@ impl Plugin for Trace {
             events = events | Events::WRITES | Events::AFTER | Events::WAVES;
         }
         events
-    }
-
-    fn into_any(self: Box<Self>) -> Box<dyn Any> {
-        self
     }
 
     fn dispatch_begins(&mut self, dispatch: &Dispatch<'_>) -> Outcome {

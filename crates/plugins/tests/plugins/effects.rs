@@ -1,6 +1,5 @@
 //! What instructions change is what they are said to change: registers, LDS and memory before and after.
 
-use std::any::Any;
 use std::sync::{Arc, Mutex};
 
 use rocjitsu_isa::{RegFile, Target};
@@ -69,9 +68,6 @@ impl Compare {
 impl Plugin for Compare {
     fn events(&self) -> Events {
         Events::BEFORE | Events::AFTER | Events::READS | Events::WRITES | Events::ACCESSES
-    }
-    fn into_any(self: Box<Self>) -> Box<dyn Any> {
-        self
     }
     fn before(&mut self, step: &Step<'_>, state: &dyn State) -> Outcome {
         self.writes.clear();

@@ -1,7 +1,5 @@
 //! Errors and panics of plugins end the run with their name.
 
-use std::any::Any;
-
 use rocjitsu_isa::Target;
 use rocjitsu_observe::{Dispatch, Ended, Events, Outcome, Plugin, Plugins, State, Step, Wave};
 
@@ -22,9 +20,6 @@ impl Failing {
 impl Plugin for Failing {
     fn events(&self) -> Events {
         Events::DISPATCHES | Events::WAVES | Events::AFTER
-    }
-    fn into_any(self: Box<Self>) -> Box<dyn Any> {
-        self
     }
     fn dispatch_begins(&mut self, _: &Dispatch<'_>) -> Outcome {
         self.at("begin")
