@@ -29,7 +29,6 @@ mod number {
     pub const WAIT_EVENTS: u8 = 0x0c;
     pub const ACQUIRE_VM: u8 = 0x15;
     pub const ALLOC: u8 = 0x16;
-    pub const FREE: u8 = 0x17;
     pub const MAP: u8 = 0x18;
 }
 
@@ -336,17 +335,6 @@ impl Client {
         };
         self.kfd(number::MAP, &mut map)?;
         Ok(buffer)
-    }
-
-    /// Frees an allocation.
-    ///
-    /// # Errors
-    /// What the driver answers.
-    pub fn free(&self, buffer: Buffer) -> Result<()> {
-        let mut args = abi::FreeMemoryOfGpu {
-            handle: buffer.handle,
-        };
-        self.kfd(number::FREE, &mut args)
     }
 
     /// The event page, and a first event that resets itself.
