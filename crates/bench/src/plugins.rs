@@ -1,7 +1,6 @@
 //! What watching costs: a run without plugins, with a plugin that subscribes to one kind of event and does nothing,
 //! and with each built-in plugin.
 
-use std::any::Any;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -23,9 +22,6 @@ impl Plugin for Idle {
     fn events(&self) -> Events {
         self.0
     }
-    fn into_any(self: Box<Self>) -> Box<dyn Any> {
-        self
-    }
 }
 
 const HOOKS: [(&str, Events); 8] = [
@@ -37,17 +33,6 @@ const HOOKS: [(&str, Events); 8] = [
     ("writes", Events::WRITES),
     ("accesses", Events::ACCESSES),
     ("barriers", Events::BARRIERS),
-];
-
-const BUILT_IN: [&str; 8] = [
-    "throughput",
-    "instruction_mix",
-    "logging",
-    "trace",
-    "race",
-    "memcheck",
-    "data_hazard",
-    "coverage",
 ];
 
 const KERNELS: [(&str, &str); 3] = [
@@ -118,7 +103,7 @@ pub fn costs(data: &Path, repeat: u32) -> Result<()> {
         };
         rows.push((format!("hook {name}"), Box::new(make)));
     }
-    for name in BUILT_IN {
+    for name in rocjitsu_plugins::NAMES {
         rows.push((name.to_owned(), Box::new(move || built_in(name))));
     }
     for (name, make) in rows {
