@@ -96,10 +96,10 @@ mod avx512 {
 
     type Sums = [[__m512; 2]; ROWS];
 
+    // Rules are not inlined into one function: it would have more values than registers.
     macro_rules! feature {
         ($(#[$doc:meta])* fn $($rest:tt)*) => {
             $(#[$doc])*
-            #[inline]
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,fma,avx2")]
             fn $($rest)*
         };
@@ -128,6 +128,7 @@ mod avx512 {
 
     feature! {
         /// The two vectors of a row of B.
+        #[inline]
         fn columns(row: &[f32; COLUMNS]) -> [__m512; 2] {
             // SAFETY: the row has 32 floats.
             unsafe { [_mm512_loadu_ps(row.as_ptr()), _mm512_loadu_ps(row[16..].as_ptr())] }
@@ -149,6 +150,7 @@ mod avx512 {
     }
 
     feature! {
+        #[inline(never)]
         fn chain(panels: &Panels, turns: usize, out: &mut Sums) {
             let mut sums = *out;
             for _ in 0..turns {
@@ -159,6 +161,7 @@ mod avx512 {
     }
 
     feature! {
+        #[inline(never)]
         fn double(panels: &Panels, turns: usize, out: &mut Sums) {
             let mut sums = *out;
             for _ in 0..turns {
@@ -178,6 +181,7 @@ mod avx512 {
     }
 
     feature! {
+        #[inline(never)]
         fn tree(panels: &Panels, turns: usize, out: &mut Sums) {
             let mut sums = *out;
             for _ in 0..turns {
@@ -201,6 +205,7 @@ mod avx512 {
 
     feature! {
         /// The largest exponent sums of every `step`th k from `start`, biased, as bytes: two rows.
+        #[inline]
         fn tops(panels: &Panels, pair: usize, ks: std::ops::Range<usize>, step: usize) -> [__m128i; 4] {
             let mut top = _mm512_set1_epi8(-64);
             for k in ks.step_by(step) {
@@ -225,6 +230,7 @@ mod avx512 {
 
     feature! {
         /// 2^E of bytes that hold E, biased.
+        #[inline]
         fn power(bytes: __m128i) -> __m512i {
             _mm512_slli_epi32::<23>(_mm512_cvtepu8_epi32(bytes))
         }
@@ -232,6 +238,7 @@ mod avx512 {
 
     feature! {
         /// Products truncated to the grid of their largest exponent, in its units.
+        #[inline]
         fn truncated(panels: &Panels, row: usize, column: usize, ks: std::ops::Range<usize>, step: usize, top: __m512i) -> __m512i {
             let scale = _mm512_castsi512_ps(_mm512_sub_epi32(_mm512_set1_epi32(278 << 23), top));
             let mut total = _mm512_setzero_si512();
@@ -245,6 +252,7 @@ mod avx512 {
 
     feature! {
         /// Without the care for accumulators that are far larger than the products.
+        #[inline(never)]
         fn fused<const GROUP: usize, const PARITY: bool>(panels: &Panels, turns: usize, out: &mut Sums) {
             let mut sums = *out;
             for _ in 0..turns {
@@ -284,6 +292,7 @@ mod avx512 {
 
     feature! {
         /// Four products a word: a panel row is four of K.
+        #[inline(never)]
         fn integer(panels: &Panels, turns: usize, out: &mut Sums) {
             let mut sums = *out;
             for _ in 0..turns {
@@ -303,6 +312,7 @@ mod avx512 {
     }
 
     feature! {
+        #[inline(never)]
         fn scaled(panels: &Panels, turns: usize, out: &mut Sums) {
             let mut sums = *out;
             for _ in 0..turns {
