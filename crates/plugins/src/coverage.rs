@@ -6,13 +6,12 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use rocjitsu_isa::{FeatureSet, Target, decode};
-use rocjitsu_observe::{
-    Code, Concurrency, Dispatch, Events, Lines, Outcome, Plugin, Sink, State, Step,
-};
+use rocjitsu_observe::{Code, Concurrency, Dispatch, Events, Lines, Outcome, Plugin, Sink};
 use serde_json::{Value, json};
 
 use crate::options::Options;
 use crate::symbols::Symbols;
+use crate::tally::Tally;
 
 /// Makes the plugin.
 pub fn make(mut options: Options, lines: Lines) -> Result<Box<dyn Plugin>, String> {
@@ -45,19 +44,6 @@ struct Coverage {
     symbols: Symbols,
     kernels: BTreeMap<(String, u64), Kernel>,
     counts: HashMap<u64, u64>,
-}
-
-/// What one worker counts.
-struct Worker(HashMap<u64, u64>);
-
-impl Plugin for Worker {
-    fn events(&self) -> Events {
-        Events::AFTER
-    }
-    fn after(&mut self, step: &Step<'_>, _: &dyn State) -> Outcome {
-        *self.0.entry(step.instruction.pc).or_default() += 1;
-        Ok(())
-    }
 }
 
 /// Decodes a kernel from its entry to the padding behind its last `s_endpgm`: the function that the compiler made.
@@ -102,15 +88,11 @@ impl Plugin for Coverage {
     }
 
     fn worker(&self) -> Option<Box<dyn Plugin>> {
-        Some(Box::new(Worker(HashMap::new())))
+        Some(Tally::of(|step| step.instruction.pc))
     }
 
     fn join(&mut self, worker: Box<dyn Any>) -> Outcome {
-        let worker = worker.downcast::<Worker>().map_err(|_| "no worker of it")?;
-        for (pc, n) in worker.0 {
-            *self.counts.entry(pc).or_default() += n;
-        }
-        Ok(())
+        Tally::join(&mut self.counts, worker)
     }
 
     fn code_loaded(&mut self, code: &Code<'_>) -> Outcome {

@@ -15,6 +15,7 @@ mod options;
 mod race;
 mod select;
 mod symbols;
+mod tally;
 mod throughput;
 mod trace;
 

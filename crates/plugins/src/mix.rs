@@ -4,10 +4,11 @@ use std::any::Any;
 use std::collections::{BTreeMap, HashMap};
 
 use rocjitsu_isa::Op;
-use rocjitsu_observe::{Concurrency, Dispatch, Ended, Events, Lines, Outcome, Plugin, State, Step};
+use rocjitsu_observe::{Concurrency, Dispatch, Ended, Events, Lines, Outcome, Plugin, Step};
 use serde_json::{Map, Value, json};
 
 use crate::options::Options;
+use crate::tally::Tally;
 
 /// Makes the plugin.
 pub fn make(options: Options, lines: Lines) -> Result<Box<dyn Plugin>, String> {
@@ -16,12 +17,12 @@ pub fn make(options: Options, lines: Lines) -> Result<Box<dyn Plugin>, String> {
         lines,
         running: HashMap::new(),
         kernels: BTreeMap::new(),
-        counts: Counts::default(),
+        counts: HashMap::new(),
     }))
 }
 
-/// Executions by dispatch and operation; a dual instruction has two.
-type Counts = HashMap<(u64, Op, Option<Op>), u64>;
+/// Dispatch and operation; a dual instruction has two.
+type Key = (u64, Op, Option<Op>);
 
 struct Mix {
     lines: Lines,
@@ -29,28 +30,12 @@ struct Mix {
     running: HashMap<u64, String>,
     /// Counts by kernel and mnemonic.
     kernels: BTreeMap<String, BTreeMap<String, u64>>,
-    counts: Counts,
+    counts: HashMap<Key, u64>,
 }
 
-/// What one worker counts.
-struct Worker {
-    counts: Counts,
-}
-
-fn count(counts: &mut Counts, step: &Step<'_>) {
+fn key(step: &Step<'_>) -> Key {
     let inst = &step.instruction.inst;
-    let key = (step.wave.dispatch, inst.op(), inst.op_y());
-    *counts.entry(key).or_default() += 1;
-}
-
-impl Plugin for Worker {
-    fn events(&self) -> Events {
-        Events::AFTER
-    }
-    fn after(&mut self, step: &Step<'_>, _: &dyn State) -> Outcome {
-        count(&mut self.counts, step);
-        Ok(())
-    }
+    (step.wave.dispatch, inst.op(), inst.op_y())
 }
 
 impl Plugin for Mix {
@@ -63,17 +48,11 @@ impl Plugin for Mix {
     }
 
     fn worker(&self) -> Option<Box<dyn Plugin>> {
-        Some(Box::new(Worker {
-            counts: Counts::default(),
-        }))
+        Some(Tally::of(key))
     }
 
     fn join(&mut self, worker: Box<dyn Any>) -> Outcome {
-        let worker = worker.downcast::<Worker>().map_err(|_| "no worker of it")?;
-        for (key, n) in worker.counts {
-            *self.counts.entry(key).or_default() += n;
-        }
-        Ok(())
+        Tally::join(&mut self.counts, worker)
     }
 
     fn dispatch_begins(&mut self, dispatch: &Dispatch<'_>) -> Outcome {
