@@ -99,6 +99,8 @@ impl<'p> Watcher<'p> {
         /// A matrix instruction is issued.
         matrix, MATRIX, (step: &Step<'_>));
 
+    /// Tells the plugins that want an event. After a failure nobody is told anything: it ends the dispatch where it
+    /// happened, and what other workers do until they notice is no failure of theirs.
     #[inline]
     fn tell(
         &mut self,
@@ -113,11 +115,19 @@ impl<'p> Watcher<'p> {
             if !entry.events.any(event) {
                 continue;
             }
-            let done = guard(&entry.name, || match &mut seat.own {
-                Some(own) => call(&mut **own),
-                None => call(&mut **lock(&entry.plugin)),
-            });
-            if let Err(failure) = done {
+            // Held until a failure is noted: whoever waits for the lock must not be told any more.
+            let mut shared;
+            let plugin = match &mut seat.own {
+                Some(own) => &mut **own,
+                None => {
+                    shared = lock(&entry.plugin);
+                    &mut **shared
+                }
+            };
+            if self.host.failure().is_some() {
+                return Ok(());
+            }
+            if let Err(failure) = guard(&entry.name, || call(plugin)) {
                 self.host.fail(failure.clone());
                 return Err(failure);
             }
