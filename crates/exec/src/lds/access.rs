@@ -9,7 +9,7 @@ use super::storage::Lds;
 use crate::error::Cause;
 use crate::record::{Flow, Record};
 use crate::vmem::LANES;
-use crate::vmem::address::{all_lanes, for_lanes, is_run};
+use crate::vmem::address::{all_lanes, for_lanes, highest, is_run};
 use crate::vmem::body::Body;
 use crate::vmem::datum::{Load, Rows, Store, rows_to_read, rows_to_write};
 use crate::vmem::global::{read_run, write_run};
@@ -95,21 +95,6 @@ pub fn addresses(row: &[u32], offset: u32) -> Addresses {
     out
 }
 
-#[inline(always)]
-fn highest(addresses: &Addresses, mask: u64) -> u32 {
-    let mut high = 0;
-    if mask == !0 {
-        for &a in addresses {
-            high = high.max(a);
-        }
-    } else {
-        for (l, &a) in addresses.iter().enumerate() {
-            high = high.max(if mask >> l & 1 != 0 { a } else { 0 });
-        }
-    }
-    high
-}
-
 /// Loads lanes of `mask` to registers from `first`.
 #[inline(always)]
 pub fn load<D: Load>(
@@ -127,12 +112,16 @@ pub fn load<D: Load>(
         return load_some::<D>(cx, record, &rows, addresses, mask, outside);
     }
     let p = lds.start().cast_const();
-    // SAFETY: the highest address, and so every one, has its bytes inside LDS; rows have all lanes.
-    let one = |lane: usize| unsafe { D::get(p.add(addresses[lane] as usize), 4, &rows, lane) };
-    if mask == all_lanes(lanes) {
-        (0..lanes as usize).for_each(one);
-    } else {
-        for_lanes(mask, one);
+    // SAFETY: the highest address of `mask`, and so every one, has its bytes inside LDS; rows have all lanes.
+    unsafe {
+        let at = |lane: usize| p.add(addresses[lane] as usize);
+        if mask == all_lanes(lanes) {
+            for lane in (0..lanes as usize).step_by(4) {
+                D::get4(std::array::from_fn(|l| at(lane + l)), &rows, lane);
+            }
+        } else {
+            for_lanes(mask, |lane| D::get(at(lane), 4, &rows, lane));
+        }
     }
     Flow::Next
 }
@@ -176,11 +165,15 @@ pub fn store<D: Store>(
     }
     let p = lds.start();
     // SAFETY: as in `load`, for writing.
-    let one = |lane: usize| unsafe { D::put(p.add(addresses[lane] as usize), 4, &rows, lane) };
-    if mask == all_lanes(lanes) {
-        (0..lanes as usize).for_each(one);
-    } else {
-        for_lanes(mask, one);
+    unsafe {
+        let at = |lane: usize| p.add(addresses[lane] as usize);
+        if mask == all_lanes(lanes) {
+            for lane in (0..lanes as usize).step_by(4) {
+                D::put4(std::array::from_fn(|l| at(lane + l)), &rows, lane);
+            }
+        } else {
+            for_lanes(mask, |lane| D::put(at(lane), 4, &rows, lane));
+        }
     }
     Flow::Next
 }

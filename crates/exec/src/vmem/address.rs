@@ -47,6 +47,22 @@ pub fn is_uniform(row: &[u32]) -> bool {
     row.iter().fold(0, |different, &w| different | w ^ first) == 0
 }
 
+/// The highest word of the lanes of a mask, 0 without any.
+#[inline(always)]
+pub fn highest(row: &[u32], mask: u64) -> u32 {
+    let mut high = 0;
+    if mask == all_lanes(row.len() as u32) {
+        for &w in row {
+            high = high.max(w);
+        }
+    } else {
+        for (l, &w) in row.iter().enumerate() {
+            high = high.max(if mask >> l & 1 != 0 { w } else { 0 });
+        }
+    }
+    high
+}
+
 /// The scalar part of a global address: base and immediate offset.
 #[inline(always)]
 fn scalar_base(cx: &Cx<'_, '_>, record: &Record) -> u64 {

@@ -122,6 +122,17 @@ pub trait Load: 'static {
     /// # Safety
     /// The words at `p` must be readable and the rows writable at `lane`.
     unsafe fn get(p: *const u8, stride: usize, rows: &Rows<*mut u32>, lane: usize);
+    /// Reads four lanes from `lane` on, each from its place.
+    ///
+    /// # Safety
+    /// As for [`Load::get`], for all four.
+    #[inline(always)]
+    unsafe fn get4(at: [*const u8; 4], rows: &Rows<*mut u32>, lane: usize) {
+        for (lane, p) in (lane..).zip(at) {
+            // SAFETY: the caller's promise.
+            unsafe { Self::get(p, 4, rows, lane) };
+        }
+    }
     /// Reads sixteen lanes from `lane` on, which lie one behind the other.
     ///
     /// # Safety
@@ -146,6 +157,17 @@ pub trait Store: 'static {
     /// # Safety
     /// The words at `p` must be writable and the rows readable at `lane`.
     unsafe fn put(p: *mut u8, stride: usize, rows: &Rows<*const u32>, lane: usize);
+    /// Writes four lanes from `lane` on, each to its place, in ascending order.
+    ///
+    /// # Safety
+    /// As for [`Store::put`], for all four.
+    #[inline(always)]
+    unsafe fn put4(at: [*mut u8; 4], rows: &Rows<*const u32>, lane: usize) {
+        for (lane, p) in (lane..).zip(at) {
+            // SAFETY: the caller's promise.
+            unsafe { Self::put(p, 4, rows, lane) };
+        }
+    }
     /// Writes sixteen lanes from `lane` on one behind the other.
     ///
     /// # Safety
@@ -189,24 +211,32 @@ impl<const N: usize> Load for Words<N> {
         }
     }
     #[inline(always)]
-    unsafe fn get16(p: *const u8, rows: &Rows<*mut u32>, lane: usize) {
+    unsafe fn get4(at: [*const u8; 4], rows: &Rows<*mut u32>, lane: usize) {
         // SAFETY: the caller's promise.
         unsafe {
             match N {
-                1 => {
-                    let words = p.cast::<[u32; 16]>().read_unaligned();
-                    rows[0].add(lane).cast::<[u32; 16]>().write_unaligned(words);
-                }
-                4 => {
-                    for lane4 in (0..16).step_by(4) {
-                        whole::load4x4(p.add(lane4 * 16), rows, lane + lane4);
-                    }
-                }
+                2 => whole::load2x4(at, rows, lane),
+                4 => whole::load4x4(at, rows, lane),
                 _ => {
-                    for l in 0..16 {
-                        <Self as Load>::get(p.add(l * 4 * N), 4, rows, lane + l);
+                    for (lane, p) in (lane..).zip(at) {
+                        <Self as Load>::get(p, 4, rows, lane);
                     }
                 }
+            }
+        }
+    }
+    #[inline(always)]
+    unsafe fn get16(p: *const u8, rows: &Rows<*mut u32>, lane: usize) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            if N == 1 {
+                let words = p.cast::<[u32; 16]>().read_unaligned();
+                rows[0].add(lane).cast::<[u32; 16]>().write_unaligned(words);
+                return;
+            }
+            for four in (0..16).step_by(4) {
+                let at = std::array::from_fn(|l| p.add((four + l) * 4 * N));
+                <Self as Load>::get4(at, rows, lane + four);
             }
         }
     }
@@ -235,24 +265,32 @@ impl<const N: usize> Store for Words<N> {
         }
     }
     #[inline(always)]
-    unsafe fn put16(p: *mut u8, rows: &Rows<*const u32>, lane: usize) {
+    unsafe fn put4(at: [*mut u8; 4], rows: &Rows<*const u32>, lane: usize) {
         // SAFETY: the caller's promise.
         unsafe {
             match N {
-                1 => {
-                    let words = rows[0].add(lane).cast::<[u32; 16]>().read_unaligned();
-                    p.cast::<[u32; 16]>().write_unaligned(words);
-                }
-                4 => {
-                    for lane4 in (0..16).step_by(4) {
-                        whole::store4x4(p.add(lane4 * 16), rows, lane + lane4);
-                    }
-                }
+                2 => whole::store2x4(at, rows, lane),
+                4 => whole::store4x4(at, rows, lane),
                 _ => {
-                    for l in 0..16 {
-                        <Self as Store>::put(p.add(l * 4 * N), 4, rows, lane + l);
+                    for (lane, p) in (lane..).zip(at) {
+                        <Self as Store>::put(p, 4, rows, lane);
                     }
                 }
+            }
+        }
+    }
+    #[inline(always)]
+    unsafe fn put16(p: *mut u8, rows: &Rows<*const u32>, lane: usize) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            if N == 1 {
+                let words = rows[0].add(lane).cast::<[u32; 16]>().read_unaligned();
+                p.cast::<[u32; 16]>().write_unaligned(words);
+                return;
+            }
+            for four in (0..16).step_by(4) {
+                let at = std::array::from_fn(|l| p.add((four + l) * 4 * N));
+                <Self as Store>::put4(at, rows, lane + four);
             }
         }
     }

@@ -124,13 +124,15 @@ pub fn load<D: Load>(
         .locate(low, (high - low).saturating_add(D::BYTES as u64), false)
     {
         // SAFETY: every active lane's bytes lie between `low` and the end that `locate` vouched for.
-        let one = |lane: usize| unsafe {
-            D::get(p.add((addresses[lane] - low) as usize), 4, &rows, lane)
-        };
-        if mask == all_lanes(cx.wave.lanes) {
-            (0..cx.wave.lanes as usize).for_each(one);
-        } else {
-            for_lanes(mask, one);
+        unsafe {
+            let at = |lane: usize| p.add((addresses[lane] - low) as usize).cast_const();
+            if mask == all_lanes(cx.wave.lanes) {
+                for lane in (0..cx.wave.lanes as usize).step_by(4) {
+                    D::get4(std::array::from_fn(|l| at(lane + l)), &rows, lane);
+                }
+            } else {
+                for_lanes(mask, |lane| D::get(at(lane), 4, &rows, lane));
+            }
         }
         return Flow::Next;
     }
@@ -172,13 +174,15 @@ pub fn store<D: Store>(
         .locate(low, (high - low).saturating_add(D::BYTES as u64), true)
     {
         // SAFETY: as in `load`, for writing.
-        let one = |lane: usize| unsafe {
-            D::put(p.add((addresses[lane] - low) as usize), 4, &rows, lane)
-        };
-        if mask == all_lanes(cx.wave.lanes) {
-            (0..cx.wave.lanes as usize).for_each(one);
-        } else {
-            for_lanes(mask, one);
+        unsafe {
+            let at = |lane: usize| p.add((addresses[lane] - low) as usize);
+            if mask == all_lanes(cx.wave.lanes) {
+                for lane in (0..cx.wave.lanes as usize).step_by(4) {
+                    D::put4(std::array::from_fn(|l| at(lane + l)), &rows, lane);
+                }
+            } else {
+                for_lanes(mask, |lane| D::put(at(lane), 4, &rows, lane));
+            }
         }
         return Flow::Next;
     }

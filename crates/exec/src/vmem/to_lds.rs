@@ -222,8 +222,13 @@ impl Body for BufferToLds {
         {
             return Flow::Next;
         }
-        let at = buffer::positions(cx, record);
         let mut exec = inside_lds(cx, |lane| to.wrapping_add(step * lane as u32));
+        if let Some(addresses) = buffer::raw(cx, record, &buffer, bytes)
+            && copy_lanes(cx, &addresses, exec, (to, step), bytes)
+        {
+            return Flow::Next;
+        }
+        let at = buffer::positions(cx, record);
         let found = buffer::resolve(&buffer, &at, exec, bytes);
         if copy_lanes(cx, &found.addresses, found.whole, (to, step), bytes) {
             exec = found.rest;

@@ -25,13 +25,14 @@ pub unsafe fn store2(p: *mut u8, [low, high]: [u32; 2]) {
 }
 
 #[cfg(target_arch = "x86_64")]
-pub use x86::{load4, load4x4, store4, store4x4};
+pub use x86::{load2x4, load4, load4x4, store2x4, store4, store4x4};
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use std::arch::x86_64::{
-        __m128i, _mm_loadu_si128, _mm_storeu_si128, _mm_unpackhi_epi32, _mm_unpackhi_epi64,
-        _mm_unpacklo_epi32, _mm_unpacklo_epi64,
+        __m128i, _mm_loadl_epi64, _mm_loadu_si128, _mm_shuffle_epi32, _mm_storel_epi64,
+        _mm_storeu_si128, _mm_unpackhi_epi32, _mm_unpackhi_epi64, _mm_unpacklo_epi32,
+        _mm_unpacklo_epi64,
     };
 
     use super::super::datum::Rows;
@@ -88,42 +89,76 @@ mod x86 {
         }
     }
 
-    /// Loads four words of each of four lanes, which lie one behind the other, into rows from `lane` on.
+    /// Loads four words of each of four lanes into rows from `lane` on.
     ///
     /// # Safety
-    /// 64 bytes at `p` must be readable, four words of each row writable at `lane`.
+    /// 16 bytes at each place must be readable, four words of each row writable at `lane`.
     #[inline(always)]
-    pub unsafe fn load4x4(p: *const u8, rows: &Rows<*mut u32>, lane: usize) {
-        let p = p.cast::<__m128i>();
+    pub unsafe fn load4x4(at: [*const u8; 4], rows: &Rows<*mut u32>, lane: usize) {
         // SAFETY: the caller's promise.
         unsafe {
-            let lanes = std::array::from_fn(|at| _mm_loadu_si128(p.add(at)));
+            let lanes = at.map(|p| _mm_loadu_si128(p.cast()));
             for (row, words) in rows.iter().zip(transpose(lanes)) {
                 _mm_storeu_si128(row.add(lane).cast(), words);
             }
         }
     }
 
-    /// Stores four words of each of four lanes from `lane` on one behind the other.
+    /// Stores four words of each of four lanes from `lane` on, in ascending order.
     ///
     /// # Safety
-    /// 64 bytes at `p` must be writable, four words of each row readable at `lane`.
+    /// 16 bytes at each place must be writable, four words of each row readable at `lane`.
     #[inline(always)]
-    pub unsafe fn store4x4(p: *mut u8, rows: &Rows<*const u32>, lane: usize) {
-        let p = p.cast::<__m128i>();
+    pub unsafe fn store4x4(at: [*mut u8; 4], rows: &Rows<*const u32>, lane: usize) {
         // SAFETY: the caller's promise.
         unsafe {
-            let words =
-                std::array::from_fn(|at| _mm_loadu_si128(rows[at].add(lane).cast::<__m128i>()));
-            for (at, lane) in transpose(words).into_iter().enumerate() {
-                _mm_storeu_si128(p.add(at), lane);
+            let words = rows.map(|row| _mm_loadu_si128(row.add(lane).cast()));
+            for (p, words) in at.into_iter().zip(transpose(words)) {
+                _mm_storeu_si128(p.cast(), words);
             }
+        }
+    }
+
+    /// Loads two words of each of four lanes into rows from `lane` on.
+    ///
+    /// # Safety
+    /// 8 bytes at each place must be readable, four words of the first two rows writable at `lane`.
+    #[inline(always)]
+    pub unsafe fn load2x4(at: [*const u8; 4], rows: &Rows<*mut u32>, lane: usize) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let [a, b, c, d] = at.map(|p| _mm_loadl_epi64(p.cast()));
+            // Two lanes each: low words, then high ones.
+            let [ab, cd] = [(a, b), (c, d)].map(|(a, b)| {
+                let both = _mm_unpacklo_epi64(a, b);
+                _mm_shuffle_epi32::<0b11_01_10_00>(both)
+            });
+            _mm_storeu_si128(rows[0].add(lane).cast(), _mm_unpacklo_epi64(ab, cd));
+            _mm_storeu_si128(rows[1].add(lane).cast(), _mm_unpackhi_epi64(ab, cd));
+        }
+    }
+
+    /// Stores two words of each of four lanes from `lane` on, in ascending order.
+    ///
+    /// # Safety
+    /// 8 bytes at each place must be writable, four words of the first two rows readable at `lane`.
+    #[inline(always)]
+    pub unsafe fn store2x4(at: [*mut u8; 4], rows: &Rows<*const u32>, lane: usize) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let low = _mm_loadu_si128(rows[0].add(lane).cast());
+            let high = _mm_loadu_si128(rows[1].add(lane).cast());
+            let (ab, cd) = (_mm_unpacklo_epi32(low, high), _mm_unpackhi_epi32(low, high));
+            _mm_storel_epi64(at[0].cast(), ab);
+            _mm_storel_epi64(at[1].cast(), _mm_unpackhi_epi64(ab, ab));
+            _mm_storel_epi64(at[2].cast(), cd);
+            _mm_storel_epi64(at[3].cast(), _mm_unpackhi_epi64(cd, cd));
         }
     }
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-pub use plain::{load4, load4x4, store4, store4x4};
+pub use plain::{load2x4, load4, load4x4, store2x4, store4, store4x4};
 
 #[cfg(not(target_arch = "x86_64"))]
 mod plain {
@@ -154,36 +189,59 @@ mod plain {
         }
     }
 
-    /// Loads four words of each of four lanes, which lie one behind the other, into rows from `lane` on.
+    /// Loads four words of each of four lanes into rows from `lane` on.
     ///
     /// # Safety
-    /// 64 bytes at `p` must be readable, four words of each row writable at `lane`.
+    /// 16 bytes at each place must be readable, four words of each row writable at `lane`.
     #[inline(always)]
-    pub unsafe fn load4x4(p: *const u8, rows: &Rows<*mut u32>, lane: usize) {
-        for at in 0..4 {
+    pub unsafe fn load4x4(at: [*const u8; 4], rows: &Rows<*mut u32>, lane: usize) {
+        for (lane, p) in (lane..).zip(at) {
             // SAFETY: the caller's promise.
             unsafe {
-                for (row, word) in rows.iter().zip(load4(p.add(16 * at))) {
-                    row.add(lane + at).write(word);
+                for (row, word) in rows.iter().zip(load4(p)) {
+                    row.add(lane).write(word);
                 }
             }
         }
     }
 
-    /// Stores four words of each of four lanes from `lane` on one behind the other.
+    /// Stores four words of each of four lanes from `lane` on, in ascending order.
     ///
     /// # Safety
-    /// 64 bytes at `p` must be writable, four words of each row readable at `lane`.
+    /// 16 bytes at each place must be writable, four words of each row readable at `lane`.
     #[inline(always)]
-    pub unsafe fn store4x4(p: *mut u8, rows: &Rows<*const u32>, lane: usize) {
-        for at in 0..4 {
+    pub unsafe fn store4x4(at: [*mut u8; 4], rows: &Rows<*const u32>, lane: usize) {
+        for (lane, p) in (lane..).zip(at) {
+            // SAFETY: the caller's promise.
+            unsafe { store4(p, rows.map(|row| row.add(lane).read())) };
+        }
+    }
+
+    /// Loads two words of each of four lanes into rows from `lane` on.
+    ///
+    /// # Safety
+    /// 8 bytes at each place must be readable, four words of the first two rows writable at `lane`.
+    #[inline(always)]
+    pub unsafe fn load2x4(at: [*const u8; 4], rows: &Rows<*mut u32>, lane: usize) {
+        for (lane, p) in (lane..).zip(at) {
             // SAFETY: the caller's promise.
             unsafe {
-                store4(
-                    p.add(16 * at),
-                    std::array::from_fn(|row| rows[row].add(lane + at).read()),
-                )
-            };
+                for (row, word) in rows.iter().zip(load2(p)) {
+                    row.add(lane).write(word);
+                }
+            }
+        }
+    }
+
+    /// Stores two words of each of four lanes from `lane` on, in ascending order.
+    ///
+    /// # Safety
+    /// 8 bytes at each place must be writable, four words of the first two rows readable at `lane`.
+    #[inline(always)]
+    pub unsafe fn store2x4(at: [*mut u8; 4], rows: &Rows<*const u32>, lane: usize) {
+        for (lane, p) in (lane..).zip(at) {
+            // SAFETY: the caller's promise.
+            unsafe { store2(p, [rows[0].add(lane).read(), rows[1].add(lane).read()]) };
         }
     }
 }
@@ -258,29 +316,52 @@ mod tests {
         }
     }
 
-    #[test]
-    fn words_arrive_in_their_rows() {
-        let bytes: [u8; 256] = std::array::from_fn(|at| at as u8);
+    fn arrive<const N: usize>() {
+        let bytes: Vec<u8> = (0..64 * N).map(|at| at as u8).collect();
         let mut words = [[0u32; 16]; 4];
         let rows: Rows<*mut u32> = words.each_mut().map(|row| row.as_mut_ptr());
         // SAFETY: the bytes and rows of sixteen lanes.
-        unsafe { Words::<4>::get16(bytes.as_ptr(), &rows, 0) };
-        for (lane, bytes) in bytes.chunks_exact(16).enumerate() {
+        unsafe { Words::<N>::get16(bytes.as_ptr(), &rows, 0) };
+        for (lane, bytes) in bytes.chunks_exact(4 * N).enumerate() {
             for (j, bytes) in bytes.chunks_exact(4).enumerate() {
                 assert_eq!(words[j][lane].to_le_bytes(), bytes, "lane {lane} word {j}");
             }
         }
-        let mut back = [0u8; 257];
+        let mut back = vec![0u8; bytes.len() + 1];
         let rows: Rows<*const u32> = std::array::from_fn(|j| words[j].as_ptr());
         // SAFETY: as above, at an address that is not aligned.
-        unsafe { Words::<4>::put16(back.as_mut_ptr().add(1), &rows, 0) };
+        unsafe { Words::<N>::put16(back.as_mut_ptr().add(1), &rows, 0) };
         assert_eq!(back[1..], bytes);
+        // Each lane to a place of its own, one by one and by fours, and back.
+        let place = |lane: usize| 4 * N * (lane * 7 % 16);
+        let mut by_four = back.clone();
         for lane in 0..16 {
             // SAFETY: as above.
-            unsafe { Words::<4>::put(back.as_mut_ptr().add(16 * (15 - lane)), 4, &rows, lane) };
+            unsafe { Words::<N>::put(back.as_mut_ptr().add(place(lane)), 4, &rows, lane) };
         }
-        for (lane, bytes) in bytes.chunks_exact(16).enumerate() {
-            assert_eq!(&back[16 * (15 - lane)..][..16], bytes, "lane {lane}");
+        let mut again = [[0u32; 16]; 4];
+        for lane in (0..16).step_by(4) {
+            // SAFETY: as above.
+            unsafe {
+                let p = by_four.as_mut_ptr();
+                let at = std::array::from_fn(|l| p.add(place(lane + l)));
+                Words::<N>::put4(at, &rows, lane);
+                let rows: Rows<*mut u32> = again.each_mut().map(|row| row.as_mut_ptr());
+                Words::<N>::get4(at.map(|p| p.cast_const()), &rows, lane);
+            }
         }
+        assert_eq!(by_four, back);
+        assert_eq!(again[..N], words[..N]);
+        for (lane, bytes) in bytes.chunks_exact(4 * N).enumerate() {
+            assert_eq!(&back[place(lane)..][..4 * N], bytes, "lane {lane}");
+        }
+    }
+
+    #[test]
+    fn words_arrive_in_their_rows() {
+        arrive::<1>();
+        arrive::<2>();
+        arrive::<3>();
+        arrive::<4>();
     }
 }

@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 
 use rocjitsu_isa::{Format, Inst, Name};
 
-use super::address::{self, Addresses, all_lanes, for_lanes, is_run};
+use super::address::{self, Addresses, all_lanes, for_lanes, highest, is_run};
 use super::body::{self, Body};
 use super::datum::{Datum, Load, Store, by_load, by_store, rows_to_read, rows_to_write};
 use super::rmw::{Rmw, Value, by_rmw};
@@ -208,6 +208,30 @@ pub fn run(cx: &Cx<'_, '_>, record: &Record, buffer: &Buffer, bytes: usize) -> O
         .then(|| buffer.address(first, 0))
 }
 
+/// Addresses of the lanes in a raw buffer if all active ones are in range: the one with the highest offset decides.
+#[inline(always)]
+pub fn raw(cx: &Cx<'_, '_>, record: &Record, buffer: &Buffer, bytes: usize) -> Option<Addresses> {
+    if record.mem.form != Form::BufferOffset || !buffer.is_raw() {
+        return None;
+    }
+    let row = cx.wave.v.read(record.src[0].vector()?);
+    let shared = Position {
+        index: 0,
+        offset: shared_offset(cx, record),
+        lane: 0,
+    };
+    let more = u64::from(highest(row, cx.wave.exec())) + bytes as u64 - part(bytes);
+    if !buffer.in_range(shared, more, part(bytes)) {
+        return None;
+    }
+    let base = buffer.address(shared, 0);
+    let mut out = [0; LANES];
+    for (a, &w) in out.iter_mut().zip(row) {
+        *a = base.wrapping_add(w.into());
+    }
+    Some(out)
+}
+
 /// Addresses of lanes, which of them are wholly in range, and which only in part.
 pub struct Resolved {
     /// Addresses of the lanes' first bytes.
@@ -248,8 +272,11 @@ impl<D: Load> Body for BufferLoad<D> {
         {
             return Flow::Next;
         }
-        let at = positions(cx, record);
         let exec = cx.wave.exec();
+        if let Some(addresses) = raw(cx, record, &buffer, D::BYTES) {
+            return global::load::<D>(cx, record, &addresses, exec);
+        }
+        let at = positions(cx, record);
         let found = resolve(&buffer, &at, exec, D::BYTES);
         let flow = global::load::<D>(cx, record, &found.addresses, found.whole);
         if flow != Flow::Next || found.rest == 0 {
@@ -355,8 +382,11 @@ impl<D: Store> Body for BufferStore<D> {
         {
             return Flow::Next;
         }
-        let at = positions(cx, record);
         let exec = cx.wave.exec();
+        if let Some(addresses) = raw(cx, record, &buffer, D::BYTES) {
+            return global::store::<D>(cx, record, &addresses, exec);
+        }
+        let at = positions(cx, record);
         let mut found = resolve(&buffer, &at, exec, D::BYTES);
         if found.rest != 0 && (D::BYTES > 4 || buffer.swizzled) {
             // Lanes may overlap: all of them in ascending order.
