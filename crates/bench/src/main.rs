@@ -29,6 +29,9 @@ struct Args {
     /// The folder with the kernels
     #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../../data"))]
     data: std::path::PathBuf,
+    /// Of programs: a root that scripts/rocm-root/make-rocm-root made
+    #[arg(long, env = "ROCM_ROOT", default_value = "/var/lib/rocm-root")]
+    root: std::path::PathBuf,
     /// Of the suite: the rows of a run under five minutes only
     #[arg(long)]
     quick: bool,
@@ -95,7 +98,7 @@ fn main() -> Result<()> {
         driver::all(args.repeat)?;
     }
     if wanted("programs") {
-        processes::programs(args.repeat)?;
+        processes::programs(args.repeat, &args.root)?;
     }
     if wanted("memory") {
         memory::resolver(args.repeat)?;

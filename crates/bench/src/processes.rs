@@ -160,8 +160,9 @@ pub fn registers(data: &Path, repeat: u32) -> Result<()> {
 }
 
 /// Whole programs with the library loaded into them: what loading it costs, and what the driver costs once a path of its
-/// own is touched. Without ROCm: `cat` reads a file of the simulated topology and its own status.
-pub fn programs(repeat: u32) -> Result<()> {
+/// own is touched. Without ROCm: `cat` reads a file of the simulated topology and its own status. With a root that
+/// `scripts/rocm-root/make-rocm-root` made: an empty HIP program, and our share of it.
+pub fn programs(repeat: u32, root: &Path) -> Result<()> {
     println!(
         "== programs: `cat` beside `cat` with simulated GPUs (least of {repeat} runs, one process each)"
     );
@@ -172,6 +173,7 @@ pub fn programs(repeat: u32) -> Result<()> {
     const STATUS: &str = "/proc/self/status";
     const NODE: &str = "/sys/class/kfd/kfd/topology/nodes/1/properties";
     let mut base = (f64::INFINITY, u64::MAX);
+    let mut loading = 0.0;
     for (what, gpu, files) in [
         ("without the library", None, &[STATUS][..]),
         ("with it, no GPU touched", Some("mi300x"), &[STATUS]),
@@ -183,8 +185,10 @@ pub fn programs(repeat: u32) -> Result<()> {
             let (wall, peak) = cat(gpu.map(|gpu| (library.as_path(), gpu)), files)?;
             best = (best.0.min(wall), best.1.min(peak));
         }
-        if gpu.is_none() {
-            base = best;
+        match files {
+            _ if gpu.is_none() => base = best,
+            [_] => loading = best.0 - base.0,
+            _ => {}
         }
         println!(
             "{what:<26} {:7.2} ms wall, {:6.1} MiB peak; {:7.2} ms and {:6.1} MiB more",
@@ -194,7 +198,101 @@ pub fn programs(repeat: u32) -> Result<()> {
             mib(best.1.saturating_sub(base.1))
         );
     }
+    for (gpu, target) in [("mi300x", "gfx942"), ("w7900", "gfx1100")] {
+        let program = format!("opt/hip/empty.{target}");
+        if !root.join(&program).exists() {
+            println!(
+                "no {program} in {}: `scripts/clients --gpu {gpu} hip` makes it",
+                root.display()
+            );
+            continue;
+        }
+        let all = (0..repeat.max(1)).map(|_| hip(root, &library, gpu, &format!("/{program}")));
+        let best = all.reduce(|a, b| Ok(a?.least(b?))).context("no run")??;
+        println!(
+            "empty HIP program, {gpu:<7} {:7.2} ms and {:6.1} MiB are ours: loading {loading:.2} ms and {:.1} MiB, {} calls {:.2} ms \
+             and {:.1} MiB (threads of the driver: {:.2} ms of processor time); the whole process has {:.1} MiB at most",
+            loading + best.seconds * 1e3,
+            mib(best.loaded + best.resident),
+            mib(best.loaded),
+            best.calls,
+            best.seconds * 1e3,
+            mib(best.resident),
+            best.thread_seconds * 1e3,
+            mib(best.peak),
+        );
+    }
     Ok(())
+}
+
+/// Our share of a program, as the report of the run says; bytes.
+struct Share {
+    calls: u64,
+    seconds: f64,
+    thread_seconds: f64,
+    loaded: u64,
+    resident: u64,
+    peak: u64,
+}
+
+impl Share {
+    fn least(self, other: Self) -> Self {
+        Share {
+            calls: self.calls.min(other.calls),
+            seconds: self.seconds.min(other.seconds),
+            thread_seconds: self.thread_seconds.min(other.thread_seconds),
+            loaded: self.loaded.min(other.loaded),
+            resident: self.resident.min(other.resident),
+            peak: self.peak.min(other.peak),
+        }
+    }
+}
+
+/// Runs a program of the root with the library loaded into it, which measures itself.
+fn hip(root: &Path, library: &Path, gpu: &str, program: &str) -> Result<Share> {
+    let script = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../scripts/rocm-root/in-rocm-root"
+    );
+    let output = Command::new("bash")
+        .args([
+            script.as_ref(),
+            root.as_os_str(),
+            "-p".as_ref(),
+            library.as_os_str(),
+        ])
+        .args([
+            "-e",
+            &format!("ROCJITSU_CONFIG={gpu}"),
+            "-e",
+            "ROCJITSU_MEASURE=1",
+        ])
+        .args(["-e", "ROCJITSU_REPORT=/dev/stderr", "--", program])
+        .output()
+        .context("cannot start in-rocm-root")?;
+    let text = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{program} failed: {text}");
+    // Around the report there may be warnings of the runtime.
+    let report = text.find("{\n").map_or("", |start| &text[start..]);
+    let report: Value = serde_json::Deserializer::from_str(report)
+        .into_iter()
+        .next()
+        .context("no report")?
+        .context("the report is no JSON")?;
+    let number = |value: &Value, key: &str| {
+        let number = value[key].as_f64();
+        number.with_context(|| format!("the report has no `{key}`"))
+    };
+    let own = &report["own"];
+    let kib = |value, key| Ok::<_, anyhow::Error>((number(value, key)? * 1024.0) as u64);
+    Ok(Share {
+        calls: number(own, "calls")? as u64,
+        seconds: number(own, "seconds")?,
+        thread_seconds: number(own, "thread_seconds")?,
+        loaded: kib(own, "loaded_kib")?,
+        resident: kib(own, "resident_kib")?,
+        peak: kib(&report, "peak_memory_kib")?,
+    })
 }
 
 /// Milliseconds and peak bytes of a `cat` that reads its own status last.

@@ -3,7 +3,10 @@
 
 mod common;
 
-use common::{Bench, Memory};
+use std::collections::BTreeMap;
+
+use common::{Bench, Memory, hex_bytes, read_xz};
+use rocjitsu_exec::target::EXECUTABLE;
 use rocjitsu_isa::Target;
 use rocjitsu_lanes::Backend;
 
@@ -104,6 +107,125 @@ fn results_do_not_depend_on_where_the_registers_lie() {
                 let got = run(&case, &mut bench(backend), places);
                 let (target, differs) = (case.target, got != expected);
                 assert!(!differs, "{target} on {backend}: A, B, C, D at {places:?}");
+            }
+        }
+    }
+}
+
+/// Numbers below 2 in most formats, no two words alike; `seed` says for which operand.
+fn moderate(seed: u32, register: u32, lane: u32) -> u32 {
+    (seed << 24 ^ register << 8 ^ lane).wrapping_mul(0x9e37_79b1) & 0xbfff_bfff
+}
+
+/// The first instance of each matrix instruction of a target that `data/isa` has, A, B and C in VGPRs.
+fn instances(target: Target) -> BTreeMap<String, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for line in read_xz(&format!("isa/vectors.{target}.tsv.xz")).lines() {
+        let (bytes, text) = line.split_once('\t').unwrap();
+        let name = text.split_whitespace().next().unwrap();
+        let matrix = ["v_mfma_", "v_smfmac_", "v_wmma_", "v_swmmac_"];
+        if !matrix.iter().any(|m| name.starts_with(m)) || name.contains("_ld_") {
+            continue;
+        }
+        found
+            .entry(name.to_owned())
+            .or_insert_with(|| hex_bytes(bytes));
+    }
+    found
+}
+
+/// The instruction with its operands at `places`, scales and the index of sparse ones at fixed registers.
+fn placed(instance: &[u8], places: Places, sparse: bool) -> Vec<u8> {
+    let words = instance.chunks_exact(4);
+    let mut words: Vec<u32> = words
+        .map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]]))
+        .collect();
+    let [a, b, c, d] = places;
+    let c = if sparse { INDEX } else { c };
+    // The pair that loads the scales comes before the product.
+    if let [_, registers, _, _] = &mut words[..] {
+        *registers = *registers & !0x3_ffff | (256 + SCALES) | (256 + SCALES + 2) << 9;
+    }
+    if let [.., first, second] = &mut words[..] {
+        *first = *first & !0xff | d;
+        *second = *second & !0x7ff_ffff | (256 + a) | (256 + b) << 9 | (256 + c) << 18;
+        // MFMA: no operand is an accumulation register.
+        if *first >> 16 & 0xff80 == 0xd380 {
+            *first &= !(1 << 15);
+            *second &= !(3 << 27);
+        }
+    }
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+/// Registers of indices and scales in [`placed`].
+const INDEX: u32 = 196;
+const SCALES: u32 = 200;
+/// No operand has more registers.
+const MOST: u32 = 32;
+
+#[test]
+fn every_matrix_instruction_may_straddle_pages() {
+    let memory = Memory::new(0x1_0000, 64);
+    // Pages have 16 or 32 registers. All operands but the first ones begin two registers or half an accumulator
+    // before the end of one; then C and D are the same, and then D begins in the middle of C.
+    let plain: Places = [0, 32, 64, 128];
+    let straddling: [Places; 4] = [
+        [30, 62, 94, 158],
+        [14, 46, 90, 154],
+        [30, 62, 94, 94],
+        [30, 62, 90, 94],
+    ];
+    for target in EXECUTABLE {
+        let instances = instances(target);
+        assert!(instances.len() > 5, "{target}");
+        for (name, instance) in instances {
+            let sparse = name.contains("smfmac") || name.contains("swmmac");
+            let run = |backend, places: Places| {
+                let mut bench = Bench::new(target, target.default_wave(), backend, &memory);
+                let [a, b, c, d] = places;
+                let roles = [
+                    (SCALES, 4, 5),
+                    (INDEX, 2, 4),
+                    // Results go over what was accumulated.
+                    (if sparse { d } else { c }, MOST, 3),
+                    (b, MOST / 2, 2),
+                    (a, MOST / 2, 1),
+                ];
+                for (first, count, seed) in roles {
+                    for register in 0..count {
+                        let row = bench.wave.v.write(first + register, &mut bench.unit.pool);
+                        for (lane, word) in row.iter_mut().enumerate() {
+                            *word = moderate(seed, register, lane as u32);
+                        }
+                    }
+                }
+                bench.next(&placed(&instance, places, sparse));
+                let results = (d..d + MOST).map(|register| bench.wave.v.read(register).to_vec());
+                results.collect::<Vec<_>>()
+            };
+            let expected = run(Backend::Scalar, plain);
+            // Where D is not an operand, the registers behind the result are empty.
+            let empty = |row: &Vec<u32>| row.iter().all(|&word| word == 0);
+            let written = expected.iter().position(empty).unwrap_or(MOST as usize);
+            assert!(written > 0, "{target} {name}");
+            // RDNA 3 keeps the other half of D's registers where results have 16 bits: there D must not be C.
+            let halves = target.generation() == 11
+                && (name.starts_with("v_wmma_f16") || name.starts_with("v_wmma_bf16"));
+            let apart = if halves { 2 } else { straddling.len() };
+            for backend in Backend::supported() {
+                for places in straddling.into_iter().take(apart) {
+                    let got = run(backend, places);
+                    let same = got
+                        .iter()
+                        .zip(&expected)
+                        .take(written)
+                        .all(|(got, want)| got == want);
+                    assert!(
+                        same,
+                        "{target} {name} on {backend}: A, B, C, D at {places:?}"
+                    );
+                }
             }
         }
     }

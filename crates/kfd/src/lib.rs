@@ -27,6 +27,7 @@ mod user;
 pub use driver::{Driver, Error};
 pub use event::around_waits;
 pub use report::{
-    DispatchLine, Executed, Fault, Forms, Interpreted, IoctlCount, KernelCount, Report, Results,
+    DispatchLine, Executed, Fault, Forms, Interpreted, IoctlCount, KernelCount, Own, Report,
+    Results,
 };
 pub use rustix::io::Errno;

@@ -83,6 +83,21 @@ struct Work {
     refused_instructions: u64,
 }
 
+/// What the preloaded library costs the program by itself, kernels aside.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Own {
+    /// Calls of the program's that the driver looked at.
+    pub calls: u64,
+    /// Seconds that the program's threads spent in them, without waits for events.
+    pub seconds: f64,
+    /// Processor seconds of the driver's threads.
+    pub thread_seconds: f64,
+    /// KiB of the library's file that were resident when it had been loaded.
+    pub loaded_kib: u64,
+    /// KiB that became resident during calls.
+    pub resident_kib: i64,
+}
+
 /// How often an ioctl was called.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct IoctlCount {
@@ -246,6 +261,9 @@ pub struct Report {
     pub gpus: Vec<String>,
     /// Most memory that the process had resident, in KiB.
     pub peak_memory_kib: u64,
+    /// How much of the process's time and memory is the library's, if that was measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub own: Option<Own>,
     /// Dispatches in the order of their ends, the first few thousand.
     pub dispatches: Vec<DispatchLine>,
     /// Dispatches that are counted with their kernels only.
@@ -484,7 +502,11 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let dispatches = self.dispatches.len() as u64 + self.dispatches_not_listed;
         let instructions: u64 = self.instructions.values().sum();
-        let seconds: f64 = self.kernels.values().map(|kernel| kernel.seconds).sum();
+        // A sum of nothing would be -0.
+        let seconds = self
+            .kernels
+            .values()
+            .fold(0.0, |sum, kernel| sum + kernel.seconds);
         writeln!(
             f,
             "{dispatches} dispatches of {} kernels, {instructions} wave instructions in {seconds:.3} s; {} MiB at most",
@@ -496,6 +518,18 @@ impl fmt::Display for Report {
             "  results: {} exact, {} within a bound, {} by default, {} refused",
             self.results.exact, self.results.bounded, self.results.by_default, self.results.refused
         )?;
+        if let Some(own) = &self.own {
+            let mib = |kib: i64| kib as f64 / 1024.0;
+            writeln!(
+                f,
+                "  the driver itself: {} calls in {:.1} ms, {:.1} ms of its threads; {:.1} MiB loaded, {:.1} MiB more",
+                own.calls,
+                own.seconds * 1e3,
+                own.thread_seconds * 1e3,
+                mib(own.loaded_kib.cast_signed()),
+                mib(own.resident_kib)
+            )?;
+        }
         let mut kernels: Vec<_> = self.kernels.iter().collect();
         kernels.sort_by(|a, b| b.1.seconds.total_cmp(&a.1.seconds));
         for (name, kernel) in kernels.iter().take(10) {

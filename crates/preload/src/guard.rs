@@ -3,6 +3,8 @@
 
 use std::cell::Cell;
 
+use crate::measure;
+
 thread_local! {
     /// Above zero while this thread runs code of the driver: every hook then passes through.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
@@ -17,6 +19,7 @@ impl Inside {
         DEPTH.with(|depth| {
             (depth.get() == 0).then(|| {
                 depth.set(1);
+                measure::begin();
                 Self(())
             })
         })
@@ -25,6 +28,7 @@ impl Inside {
 
 impl Drop for Inside {
     fn drop(&mut self) {
+        measure::end();
         DEPTH.with(|depth| depth.set(depth.get().saturating_sub(1)));
     }
 }
@@ -32,9 +36,11 @@ impl Drop for Inside {
 /// Runs `work` as the program: a wait in the middle of a call of the driver's, in which the program's signal handlers
 /// may run, whose calls are its own.
 pub fn outside(work: &mut dyn FnMut()) {
+    measure::end();
     let depth = DEPTH.replace(0);
     work();
     DEPTH.set(depth);
+    measure::begin();
 }
 
 /// Whether the driver itself is calling.

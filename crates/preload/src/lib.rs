@@ -5,6 +5,7 @@
 //! - [`paths`], [`fds`], [`dirs`]: which paths, descriptors and directory streams are ours, decided cheaply.
 //! - [`process`], [`machine`]: the one driver of this process.
 //! - [`report`]: what the program did, written at its end and while it runs.
+//! - [`measure`]: what this library costs the program, if that is wanted.
 //! - [`tree`]: what the simulated trees say, in the C library's terms.
 //! - `hooks`: the functions the program calls.
 //!
@@ -21,6 +22,7 @@ pub mod guard;
 mod hooks;
 pub mod lock;
 pub mod machine;
+pub mod measure;
 pub mod paths;
 pub mod process;
 pub mod real;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
 use rocjitsu_kfd::{Driver, Errno, around_waits};
 
 use crate::guard::{self, Inside, KeepErrno, set_errno};
-use crate::{dirs, fds, report};
+use crate::{dirs, fds, measure, report};
 
 /// Null until the driver is made. Never freed: engine threads may run until the very end of the process.
 static DRIVER: AtomicPtr<Driver> = AtomicPtr::new(std::ptr::null_mut());
@@ -31,6 +31,7 @@ pub fn this_process() -> i32 {
 /// Runs when the library is loaded. Hooks that are called earlier still work: nothing has forked yet.
 extern "C" fn loaded() {
     OWNER.store(this_process(), Ordering::Relaxed);
+    measure::start();
     // SAFETY: the handlers are functions of this library, which is never unloaded.
     unsafe {
         libc::pthread_atfork(

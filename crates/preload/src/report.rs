@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use rocjitsu_kfd::{Driver, Report};
 
+use crate::measure;
 use crate::process::{is_made, tell, this_process};
 
 /// Time between two looks whether there is something new; at least so many times what writing took.
@@ -77,7 +78,7 @@ fn keep(driver: &Driver, path: &Path) {
                 return;
             }
             // Whoever cannot write now says so at the end.
-            let _ = replace(path, &driver.report());
+            let _ = replace(path, &report(driver));
             seen = Some(changes);
         }
         ANSWERED.store(asked, Ordering::Release);
@@ -98,6 +99,14 @@ fn replace(path: &Path, report: &Report) -> std::io::Result<()> {
     std::fs::rename(&beside, path).inspect_err(|_| {
         let _ = std::fs::remove_file(&beside);
     })
+}
+
+/// The driver's report, with what this library knows.
+fn report(driver: &Driver) -> Report {
+    Report {
+        own: measure::so_far(),
+        ..driver.report()
+    }
 }
 
 fn text(report: &Report) -> std::io::Result<String> {
@@ -141,7 +150,7 @@ pub fn finish() {
         }
         let report = Report {
             complete: true,
-            ..driver.report()
+            ..report(driver)
         };
         if verbose {
             eprint!("rocjitsu: {report}");
