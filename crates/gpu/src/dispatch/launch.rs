@@ -8,6 +8,7 @@ use rocjitsu_exec::target::TargetFacts;
 use rocjitsu_exec::wave::{Group, Waiting, Wave, mode, scalar};
 use rocjitsu_isa::{FeatureSet, RegFile, Target, decode};
 
+use super::suspend::Position;
 use super::{Device, Dispatch, DispatchError, Shared};
 use crate::code_object::{KernelDescriptor, PRELOAD_PROLOGUE_BYTES};
 
@@ -79,6 +80,8 @@ pub struct Resident {
     pub was_shared: bool,
     /// Whether the order of its waves has turned out to matter: from then on they run on one thread.
     pub in_order: bool,
+    /// Where the round through its waves was broken off.
+    pub position: Option<Position>,
 }
 
 impl Resident {
@@ -90,6 +93,7 @@ impl Resident {
             scratch: 0,
             was_shared: false,
             in_order: false,
+            position: None,
         }
     }
 
@@ -140,6 +144,7 @@ pub fn start(
     barrier::set_members(group, barrier::WORKGROUP, count);
     resident.was_shared = false;
     resident.in_order = false;
+    resident.position = None;
     resident.waves.truncate(count as usize);
     for index in 0..count {
         let mut wave = Wave::new(lanes);

@@ -1,14 +1,13 @@
 //! Scratch memory of waves: a region for each workgroup under way, used again by the next.
 //! Dword k of lane l of a wave lies `(k * lanes + l) * 4` bytes behind the wave's base.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use super::{Dispatch, DispatchError, ScratchMemory};
 use crate::memory::{Memory, Request};
 
 /// Regions of scratch.
 pub struct Scratch<'a> {
-    memory: &'a Memory,
     kernel: &'a str,
     /// Bytes of one work-item, whole dwords.
     per_item: u64,
@@ -21,29 +20,47 @@ pub struct Scratch<'a> {
     regions: Mutex<Regions>,
 }
 
-#[derive(Default)]
-struct Regions {
-    free: Vec<u64>,
+/// The regions that a dispatch has. They go with this value.
+pub struct Regions {
+    memory: Arc<Memory>,
+    /// Those that no workgroup has.
+    pub free: Vec<u64>,
     /// Allocated ones.
-    all: Vec<u64>,
+    pub all: Vec<u64>,
     /// How many were cut from the queue's memory.
-    cut: u64,
+    pub cut: u64,
+}
+
+impl Regions {
+    /// None yet.
+    pub fn new(memory: &Arc<Memory>) -> Regions {
+        Regions {
+            memory: memory.clone(),
+            free: Vec::new(),
+            all: Vec::new(),
+            cut: 0,
+        }
+    }
 }
 
 impl<'a> Scratch<'a> {
-    /// Scratch for a dispatch; allocates nothing yet.
-    pub fn new(memory: &'a Memory, dispatch: &'a Dispatch, waves_per_group: u32) -> Scratch<'a> {
+    /// Scratch for a dispatch that has `regions` already; allocates nothing yet.
+    pub fn new(dispatch: &'a Dispatch, waves_per_group: u32, regions: Regions) -> Scratch<'a> {
         let per_item = u64::from(dispatch.private_segment).next_multiple_of(16);
         let per_wave = per_item * u64::from(dispatch.descriptor.wave_size);
         Scratch {
-            memory,
             kernel: &dispatch.name,
             per_item,
             per_wave,
             per_group: per_wave * u64::from(waves_per_group),
             of_queue: dispatch.origin.scratch,
-            regions: Mutex::default(),
+            regions: Mutex::new(regions),
         }
+    }
+
+    /// The regions, for a later run of the same dispatch.
+    pub fn into_regions(self) -> Regions {
+        self.regions.into_inner().unwrap_or_else(|e| e.into_inner())
     }
 
     /// Scratch bytes of one work-item.
@@ -87,7 +104,7 @@ impl<'a> Scratch<'a> {
             regions.cut += 1;
             return Ok(memory.base.wrapping_add((regions.cut - 1) * self.per_group));
         }
-        let region = self
+        let region = regions
             .memory
             .allocate(&Request::new(self.per_group, "scratch"))
             .map_err(|cause| DispatchError::Scratch {
@@ -111,10 +128,9 @@ impl<'a> Scratch<'a> {
     }
 }
 
-impl Drop for Scratch<'_> {
+impl Drop for Regions {
     fn drop(&mut self) {
-        let regions = self.regions.get_mut().unwrap_or_else(|e| e.into_inner());
-        for &region in &regions.all {
+        for &region in &self.all {
             // A region is freed once, and nobody else knows it; a failure would mean the map is damaged.
             let freed = self.memory.free(region);
             debug_assert!(freed.is_ok(), "scratch region {region:#x}: {freed:?}");
