@@ -493,11 +493,16 @@ fn a_cause_is_printed_once() {
 fn wrong_arguments_have_status_2() {
     let elf = corpus("asm_axpy.gfx942.hsaco");
     let elf = elf.to_str().unwrap();
+    let lds = std::cell::Cell::new("65537");
     let launch = |block: &str, arguments: [&str; 5]| {
         let mut command = vec!["launch", elf, "--grid", "1", "--block", block];
         command.extend(arguments.iter().flat_map(|argument| ["--arg", argument]));
+        command.extend(["--lds", lds.get()]);
         fails(2, &command)
     };
+    let error = launch("64", ["buf:4K", "buf:4K", "buf:4K", "f32:1", "i32:1"]);
+    assert!(error.contains("more than the 65536 of the GPU"), "{error}");
+    lds.set("0");
     let error = launch("1025", ["buf:4K", "buf:4K", "buf:4K", "f32:1", "i32:1"]);
     assert!(error.contains("1025 threads per workgroup"), "{error}");
     let error = launch("64", ["buf:4K", "buf:4K", "buf:4K", "f64:1", "i32:1"]);

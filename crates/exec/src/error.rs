@@ -2,6 +2,24 @@
 
 use crate::memory::FaultKind;
 
+/// The phrase that names the lane of an access.
+fn by(lane: &Option<u32>) -> String {
+    match lane {
+        Some(lane) => format!(" by lane {lane}"),
+        None => " by a scalar instruction".to_owned(),
+    }
+}
+
+/// What a trap number means (LLVM's AMDGPU usage guide, "Trap Handler ABI").
+fn meaning(id: u32) -> &'static str {
+    match id {
+        2 => {
+            ": the program ended itself (llvm.trap: a failed assertion, __builtin_trap, or code that must not be reached)"
+        }
+        _ => ": no trap handler serves this number",
+    }
+}
+
 /// What went wrong.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Cause {
@@ -18,7 +36,7 @@ pub enum Cause {
         what: String,
     },
     /// A vector memory access failed.
-    #[error("{access} of {bytes} bytes at {address:#x} by lane {lane}: {kind}{near}")]
+    #[error("{access} of {bytes} bytes at {address:#x}{}: {kind}{near}", by(lane))]
     Memory {
         /// `load`, `store` or `atomic`.
         access: &'static str,
@@ -26,8 +44,8 @@ pub enum Cause {
         bytes: u32,
         /// GPU address.
         address: u64,
-        /// Lane, or 0 for a scalar access.
-        lane: u32,
+        /// Lane. `None`: a scalar access.
+        lane: Option<u32>,
         /// Why.
         kind: FaultKind,
         /// The allocation closest by, as a phrase.
@@ -48,7 +66,7 @@ pub enum Cause {
         size: u32,
     },
     /// A trap that the program asked for.
-    #[error("s_trap {id}")]
+    #[error("s_trap {id}{}", meaning(*id))]
     Trap {
         /// Its number.
         id: u32,

@@ -414,7 +414,7 @@ fn atomics_return_the_old_value_and_faults_name_lane_and_address() {
                 cause,
                 Cause::Memory {
                     kind: FaultKind::Misaligned,
-                    lane: 0,
+                    lane: Some(0),
                     ..
                 }
             ),
@@ -440,7 +440,7 @@ fn atomics_return_the_old_value_and_faults_name_lane_and_address() {
                 access: "load",
                 bytes: 16,
                 address,
-                lane: 9,
+                lane: Some(9),
                 kind: FaultKind::Unmapped,
                 near,
             } => {

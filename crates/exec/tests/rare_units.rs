@@ -420,3 +420,58 @@ fn banks_beyond_the_registers_stop_the_wave() {
     bench.wave.decode_state = bench.wave.decode_state & !0xff | 0x02;
     assert_eq!(bench.step(&fmac, BASE), Ok(Flow::Next));
 }
+
+/// Pseudocode of DS_WRXCHG2_RTN_B32 and DS_STOREXCHG_2ADDR_RTN_B32: `tmp1` and `tmp2` are read before anything is written.
+#[test]
+fn pairs_that_name_one_place_return_its_old_value_twice() {
+    let memory = Memory::new(BASE, 4096);
+    let mut tried = 0;
+    for target in EXECUTABLE {
+        let asm = Asm(target);
+        for (name, words, unit) in [
+            ("ds_wrxchg2_rtn_b32", 1, 4),
+            ("ds_wrxchg2st64_rtn_b32", 1, 256),
+            ("ds_wrxchg2_rtn_b64", 2, 8),
+            ("ds_wrxchg2st64_rtn_b64", 2, 512),
+            ("ds_storexchg_2addr_rtn_b32", 1, 4),
+            ("ds_storexchg_2addr_stride64_rtn_b32", 1, 256),
+            ("ds_storexchg_2addr_rtn_b64", 2, 8),
+            ("ds_storexchg_2addr_stride64_rtn_b64", 2, 512),
+        ] {
+            if !asm.has(name) {
+                continue;
+            }
+            tried += 1;
+            for offsets in [0x0101, 0x0201] {
+                let mut bench = bench(target, &memory);
+                bench.group.lds.restart(2048);
+                let places = [unit, unit * (offsets >> 8)].map(|at| at as usize);
+                for (at, old) in places.into_iter().zip([0x100u32, 0x200]) {
+                    for (word, to) in (old..)
+                        .zip(bench.group.lds.bytes_mut()[at..].chunks_exact_mut(4))
+                        .take(words)
+                    {
+                        to.copy_from_slice(&word.to_le_bytes());
+                    }
+                }
+                set(&mut bench, 0, |_| 0);
+                (0..4).for_each(|r| set(&mut bench, 2 + r, |_| 0xa0 + r));
+                bench.wave.set_exec(1);
+                let code = asm.ds(name, 8, 0, [2, 4], offsets);
+                assert_eq!(bench.step(&code, BASE), Ok(Flow::Next), "{target} {name}");
+                let one = offsets >> 8 == offsets & 0xff;
+                for (j, at) in places.into_iter().enumerate() {
+                    for k in 0..words {
+                        let old = if one { 0x200 } else { 0x100 << j } + k as u32;
+                        let row = bench.wave.v.read(8 + (j * words + k) as u32);
+                        assert_eq!(row[0], old, "{target} {name} {offsets:#x}");
+                        let data = if one { 1 } else { j } * 2 + k;
+                        let now = u32::from(bench.lds()[at + 4 * k]);
+                        assert_eq!(now, 0xa0 + data as u32, "{target} {name} {offsets:#x}");
+                    }
+                }
+            }
+        }
+    }
+    assert_eq!(tried, 7 * 4);
+}

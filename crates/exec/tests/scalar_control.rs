@@ -401,6 +401,11 @@ fn sleeps_messages_traps() {
             "llvm.trap"
         );
         assert_eq!(bench.fault().unwrap().cause, Cause::Trap { id: 2 });
+        let text = bench.fault().unwrap().cause.to_string();
+        assert!(
+            text.starts_with("s_trap 2: the program ended itself"),
+            "{text}"
+        );
         assert_eq!(bench.step(&asm.sopp("s_sethalt", 0), BASE), Ok(Flow::Next));
         assert_eq!(bench.step(&asm.sopp("s_sethalt", 1), BASE), Ok(Flow::Fault));
         if target.generation() >= 11 {

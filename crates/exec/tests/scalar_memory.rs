@@ -241,6 +241,8 @@ fn refusals() {
             matches!(fault.cause, Cause::Memory { address, .. } if address == BASE + 4096),
             "{fault:?}"
         );
+        let text = fault.cause.to_string();
+        assert!(text.contains("by a scalar instruction"), "{text}");
         // Hints never fault.
         bench.wave.set_s64(2, 0xdead_beef_0000);
         let hint = if target.generation() >= 12 {

@@ -227,15 +227,16 @@ fn correct(case: &Case, target: Target, bench: &Bench<'_>, want: &mut Expected, 
                 false => (0..1 + u32::from(wide)).map(|j| offset + 4 * j).collect(),
             };
             // Places of several lanes may meet. DS_WRXCHG2_RTN_B32's pseudocode is that of one lane and states no order
-            // among lanes; here they exchange one after the other, each its second place after its first. The data have
+            // among lanes; here they exchange one after the other, each after it has read both of its places. The data have
             // another order, so words that are exchanged more than once follow this one.
             let mut now = before.clone();
             let (mut exchanged, mut again) = (BTreeSet::new(), BTreeSet::new());
             for lane in lanes {
                 let word = |place: &u32| ((at[lane] + place) / 4) as usize;
                 if case.m.contains("rtn") {
-                    for (j, place) in (0..).zip(&places) {
-                        want.registers.get_mut(&(dst + j)).unwrap()[lane] = now[word(place)];
+                    let old: Vec<u32> = places.iter().map(|place| now[word(place)]).collect();
+                    for ((j, place), old) in (0..).zip(&places).zip(old) {
+                        want.registers.get_mut(&(dst + j)).unwrap()[lane] = old;
                         if case.m.contains("wrxchg2") {
                             let data = bench.wave.v.read(code[5 + j as usize].into());
                             now[word(place)] = data[lane];

@@ -204,6 +204,7 @@ fn launch(args: &Args, out: &mut Output) -> Result<Status> {
         prints.push((buffer_of(launch, print.argument, "--print")?, print));
     }
     let host = args.gpu.resolve(launch.code.target())?;
+    lds_fits(args, launch, host.gpu.lds_kib << 10)?;
     let plugins = args.plugins.make(&args.gpu.plugins()?)?;
     let report = execute(launch, &host, args.repeat, args.json, plugins.as_ref());
     // They may have something to say of a run that failed; why it failed is more important.
@@ -339,6 +340,18 @@ fn from_code_object(args: &Args) -> Result<Launch> {
         .check_geometry()
         .map_err(|wrong| usage(wrong.to_string()))?;
     Ok(launch)
+}
+
+/// Refuses an `--lds` that leaves the kernel more than the `limit` bytes that a workgroup of the GPU can have.
+fn lds_fits(args: &Args, launch: &Launch, limit: u32) -> Result<()> {
+    let declared = launch.kernel.descriptor.group_segment_fixed_size;
+    if args.lds > limit.saturating_sub(declared) && declared <= limit {
+        let (name, lds) = (&launch.kernel.name, args.lds);
+        return Err(usage(format!(
+            "--lds {lds}: with the {declared} bytes that {name} declares, that is more than the {limit} of the GPU"
+        )));
+    }
+    Ok(())
 }
 
 /// The buffer that an argument points to.

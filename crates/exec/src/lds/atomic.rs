@@ -114,6 +114,7 @@ impl<O: Rmw> Body for LdsAtomic2<O> {
             // Both data are read before anything is written: the destination may be one of the sources.
             let (a, _) = data::<O>(cx, first, first, lane);
             let (b, _) = data::<O>(cx, second, second, lane);
+            let mut first_place = None;
             for (offset, value, to) in [(record.imm, a, dst), (record.imm2, b, dst + words)] {
                 let at = base[lane].wrapping_add(offset as u32);
                 if !(at as usize).is_multiple_of(O::T::BYTES) {
@@ -125,7 +126,13 @@ impl<O: Rmw> Body for LdsAtomic2<O> {
                 if old.is_none() && outside.stops(at) {
                     return access::fault(cx, record, at, O::T::BYTES, lane);
                 }
-                let old = old.unwrap_or_default();
+                // Both places are read before either is written, also if they are the same one (pseudocode of
+                // DS_WRXCHG2_RTN_B32 and DS_STOREXCHG_2ADDR_RTN_B32).
+                let old = match first_place {
+                    Some((place, old)) if place == at => old,
+                    _ => old.unwrap_or_default(),
+                };
+                first_place = Some((at, old));
                 for (j, &word) in old.words()[..words as usize].iter().enumerate() {
                     cx.wave.v.write(to + j as u32, &mut cx.unit.pool)[lane] = word;
                 }

@@ -203,7 +203,7 @@ fn fault(
             access,
             bytes,
             address,
-            lane: 0,
+            lane: None,
             kind,
             near,
         },

@@ -158,7 +158,7 @@ pub fn fault(
             access,
             bytes,
             address,
-            lane,
+            lane: Some(lane),
             kind,
             near,
         },

@@ -167,6 +167,11 @@ impl Board {
         self.slots[index].store(pack(state, me), Ordering::Release);
     }
 
+    /// Waves that were put back since the beginning.
+    pub fn puts(&self) -> u64 {
+        self.version.load(Ordering::Relaxed)
+    }
+
     /// Asks all threads to leave.
     pub fn close(&self) {
         self.closed.store(true, Ordering::Release);

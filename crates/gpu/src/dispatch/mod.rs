@@ -725,7 +725,10 @@ impl Shared<'_> {
         };
         let mut code = launch::disassembly(self.device, self.dispatch, fault.pc);
         let lane = match &fault.cause {
-            Cause::Memory { lane, .. } | Cause::Lds { lane, .. } => *lane,
+            Cause::Memory {
+                lane: Some(lane), ..
+            }
+            | Cause::Lds { lane, .. } => *lane,
             _ => wave.exec().trailing_zeros() % wave.lanes,
         };
         code += &launch::registers(self.device, fault.pc, wave, lane);

@@ -91,5 +91,6 @@ fn every_wave_has_its_turns_on_one_thread_at_a_time() {
             // SAFETY: as in `turn`.
             assert_eq!(turns.with(|p| unsafe { *p }), TURNS);
         }
+        assert_eq!(model.board.puts(), u64::from(TURNS) * WAVES as u64);
     });
 }

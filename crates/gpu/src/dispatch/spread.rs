@@ -13,9 +13,11 @@ use super::team::Team;
 use super::worker::{ALONE, Round};
 use super::{DispatchError, Shared};
 
-/// The shortest turn that is worth another thread. A wave that changes threads costs about a microsecond: its registers
-/// come from another core's cache.
-const WORTH: Duration = Duration::from_micros(2);
+/// The shortest turn that may be worth another thread: some times what it takes to learn that another thread has come to
+/// a barrier. Whether longer ones are worth it depends on what the waves share, and is measured.
+const WORTH: Duration = Duration::from_nanos(500);
+/// Rounds on one thread whose turns are timed: the intervals between a kernel's barriers differ.
+const ROUNDS: u32 = 4;
 /// Turns over which the owner of a team looks whether they are still worth it.
 const SAMPLE: u32 = 64;
 /// Instructions after which a turn whose length is not known is looked at.
@@ -43,8 +45,12 @@ pub enum Plan {
 pub struct Experience {
     /// Whether there are threads and waves for it at all.
     possible: bool,
-    /// Length of turns, when it is known.
+    /// Length of turns on one thread, when it is known.
     turn: Option<Duration>,
+    /// Whether it is that of whole turns.
+    whole: bool,
+    /// Rounds that were timed, their turns, and how long these took.
+    timed: (u32, u32, Duration),
     pause: u32,
     next_pause: u32,
     returns: u32,
@@ -57,6 +63,8 @@ impl Experience {
         Experience {
             possible: shared.may_spread,
             turn: None,
+            whole: false,
+            timed: Default::default(),
             pause: 0,
             next_pause: PAUSE,
             returns: 0,
@@ -91,9 +99,26 @@ impl Experience {
     pub fn learn(&mut self, round: &Round, took: Duration) {
         if round.long {
             self.turn = Some(took.max(WORTH));
-        } else if round.turns > 0 {
-            self.turn = Some(took / round.turns);
+            self.whole = false;
+            self.timed = Default::default();
+            return;
         }
+        let (rounds, turns, sum) = &mut self.timed;
+        (*rounds, *turns, *sum) = (*rounds + 1, *turns + round.turns, *sum + took);
+        if *rounds >= ROUNDS && *turns > 0 {
+            self.turn = Some(*sum / *turns);
+            self.whole = true;
+            self.timed = Default::default();
+        }
+    }
+
+    /// Whether `turns` of a team, all its threads together, took longer than they are worth.
+    fn gains_nothing(&self, turns: u64, took: Duration) -> bool {
+        let alone = self.turn.filter(|_| self.whole);
+        alone.is_some_and(|turn| {
+            let alone = u128::from(turns) * turn.as_nanos();
+            took.as_nanos() * 10 > alone * 9
+        })
     }
 
     /// Turns are not worth it at present.
@@ -130,6 +155,7 @@ impl Experience {
         let mut team = Team::new(resident);
         let mut open = shared.teams.open(&team);
         let (mut turns, mut spent, mut looks) = (0, Duration::ZERO, 0);
+        let (mut since, mut all) = (Instant::now(), team.turns());
         let mut round = Round::default();
         self.call(shared, live);
         loop {
@@ -146,11 +172,13 @@ impl Experience {
                     round.turns += 1;
                     spent += start.elapsed();
                     if turns == SAMPLE {
-                        if spent / turns < WORTH {
+                        let of_all = team.turns() - all;
+                        if spent / turns < WORTH || self.gains_nothing(of_all, since.elapsed()) {
                             self.short();
                             break;
                         }
                         (turns, spent) = (0, Duration::ZERO);
+                        (since, all) = (Instant::now(), team.turns());
                         self.next_pause = PAUSE;
                         self.call(shared, live);
                     }

@@ -69,6 +69,11 @@ impl Team {
         }
     }
 
+    /// Turns that waves have had.
+    pub fn turns(&self) -> u64 {
+        self.board.puts()
+    }
+
     /// Looks for a wave behind `seat`'s last one and gives it a turn.
     fn step(&self, hands: &mut Hands<'_, '_>, seat: &mut Seat, looks: u32) -> Claim {
         // SAFETY: the group outlives the team.
