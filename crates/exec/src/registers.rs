@@ -365,6 +365,18 @@ impl VectorRegisters {
             .map(|(number, page)| (number, unsafe { &page.as_ref().0 }))
     }
 
+    /// The words of a page, which exists from now on.
+    ///
+    /// # Panics
+    /// If there is no page of that number.
+    pub fn page_mut(&mut self, number: usize, pool: &mut PagePool) -> &mut [u32; PAGE_WORDS] {
+        if self.pages[number] == NonNull::from(&ZEROS) {
+            self.allocate(number, pool);
+        }
+        // SAFETY: the page is this wave's own, and `self` is borrowed.
+        unsafe { &mut self.pages[number].as_mut().0 }
+    }
+
     /// Gives all pages back; the registers read as zero again.
     pub fn release(&mut self, pool: &mut PagePool) {
         for slot in &mut self.pages {

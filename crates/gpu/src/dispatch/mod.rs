@@ -5,6 +5,7 @@
 mod board;
 mod environment;
 mod error;
+mod image;
 mod launch;
 #[cfg(test)]
 #[allow(clippy::duplicate_mod)] // It has the board over loom's atomics.
@@ -24,6 +25,7 @@ mod atomics {
 }
 
 pub use error::DispatchError;
+pub use image::{Image, RestoreError};
 pub use pause::Pause;
 pub use suspend::{
     At, Breakpoint, Outcome, Stops, Suspended, Watchpoint, WaveMut, Who, Why, Workgroup,

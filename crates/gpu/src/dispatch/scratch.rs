@@ -6,13 +6,12 @@ use std::sync::{Arc, Mutex};
 use super::{Dispatch, DispatchError, ScratchMemory};
 use crate::memory::{Memory, Request};
 
+/// What the allocation of a region is for.
+pub const LABEL: &str = "scratch";
+
 /// Regions of scratch.
 pub struct Scratch<'a> {
     kernel: &'a str,
-    /// Bytes of one work-item, whole dwords.
-    per_item: u64,
-    /// Bytes of one wave.
-    per_wave: u64,
     /// Bytes of one workgroup.
     per_group: u64,
     /// Memory of the queue that regions are cut from.
@@ -31,6 +30,13 @@ pub struct Regions {
     pub cut: u64,
 }
 
+/// Scratch bytes of a work-item, whole dwords, and of a wave.
+pub fn sizes(dispatch: &Dispatch) -> (u64, u64) {
+    let per_item = u64::from(dispatch.private_segment).next_multiple_of(16);
+    let per_wave = per_item * u64::from(dispatch.descriptor.wave_size);
+    (per_item, per_wave)
+}
+
 impl Regions {
     /// None yet.
     pub fn new(memory: &Arc<Memory>) -> Regions {
@@ -46,12 +52,9 @@ impl Regions {
 impl<'a> Scratch<'a> {
     /// Scratch for a dispatch that has `regions` already; allocates nothing yet.
     pub fn new(dispatch: &'a Dispatch, waves_per_group: u32, regions: Regions) -> Scratch<'a> {
-        let per_item = u64::from(dispatch.private_segment).next_multiple_of(16);
-        let per_wave = per_item * u64::from(dispatch.descriptor.wave_size);
+        let (_, per_wave) = sizes(dispatch);
         Scratch {
             kernel: &dispatch.name,
-            per_item,
-            per_wave,
             per_group: per_wave * u64::from(waves_per_group),
             of_queue: dispatch.origin.scratch,
             regions: Mutex::new(regions),
@@ -63,14 +66,9 @@ impl<'a> Scratch<'a> {
         self.regions.into_inner().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// Scratch bytes of one work-item.
-    pub fn per_item(&self) -> u32 {
-        self.per_item as u32
-    }
-
-    /// Scratch bytes of one wave.
-    pub fn per_wave(&self) -> u64 {
-        self.per_wave
+    /// Scratch bytes of one workgroup.
+    pub fn per_group(&self) -> u64 {
+        self.per_group
     }
 
     /// How many workgroups can be under way at once.
@@ -106,7 +104,7 @@ impl<'a> Scratch<'a> {
         }
         let region = regions
             .memory
-            .allocate(&Request::new(self.per_group, "scratch"))
+            .allocate(&Request::new(self.per_group, LABEL))
             .map_err(|cause| DispatchError::Scratch {
                 kernel: self.kernel.to_owned(),
                 bytes: self.per_group,

@@ -280,7 +280,7 @@ impl WaveMut<'_> {
 }
 
 impl Suspended {
-    fn new(dispatch: &Dispatch, target: Target, progress: Progress) -> Suspended {
+    pub(super) fn new(dispatch: &Dispatch, target: Target, progress: Progress) -> Suspended {
         Suspended {
             workgroups: super::groups_of(dispatch).iter().product(),
             dispatch: dispatch.clone(),
