@@ -32,6 +32,8 @@ enum Command {
     Run(commands::run::Args),
     /// Run one kernel: from a launch description (.json) or from a code object with arguments
     Launch(commands::launch::Args),
+    /// Go on with a launch that was kept in a checkpoint
+    Resume(commands::resume::Args),
     /// Show what is in a code object: targets, kernels, arguments, segments
     Info(commands::info::Args),
     /// Run a small kernel that comes with the program and draw its result
@@ -133,6 +135,7 @@ fn run(command: &Command, out: &mut Output) -> anyhow::Result<Status> {
     match command {
         Command::Run(args) => commands::run::run(args, out),
         Command::Launch(args) => commands::launch::run(args, out),
+        Command::Resume(args) => commands::resume::run(args, out),
         Command::Info(args) => commands::info::run(args, out),
         Command::Demo(args) => commands::demo::run(args, out),
         Command::Disasm(args) => commands::disasm::run(args, out),

@@ -6,7 +6,9 @@ use anyhow::{Context, Result, anyhow, bail};
 use rocjitsu_config::Gpu;
 use rocjitsu_exec::error::Cause;
 use rocjitsu_exec::record::Class;
-use rocjitsu_gpu::dispatch::{self, Device, Dispatch, DispatchError, Limits, jit};
+use rocjitsu_gpu::dispatch::{
+    self, Device, Dispatch, DispatchError, Limits, Outcome, Stops, Suspended, jit,
+};
 use rocjitsu_gpu::memory::Memory;
 use rocjitsu_isa::Target;
 use rocjitsu_lanes::Backend;
@@ -49,6 +51,42 @@ pub fn backend() -> Result<Backend> {
     Ok(backend)
 }
 
+/// How a run of a dispatch ended.
+pub enum Ended {
+    /// With the dispatch.
+    Done(Statistics),
+    /// It can go on.
+    Suspended(Suspended),
+}
+
+/// The dispatch of a launch that lies in memory.
+pub fn dispatch(launch: &Launch, placed: &Placed) -> Dispatch {
+    Dispatch {
+        name: launch.kernel.name.clone(),
+        descriptor: launch.kernel.descriptor,
+        entry: placed.entry_address,
+        grid: std::array::from_fn(|axis| launch.grid[axis] * launch.block[axis]),
+        workgroup: launch.block,
+        cluster: launch.cluster,
+        group_segment: placed.group_segment_bytes,
+        private_segment: placed.private_segment_bytes,
+        kernarg: placed.kernarg_address,
+        packet: placed.packet_address,
+        queue: placed.queue_address,
+        id: 0,
+        origin: dispatch::Origin::default(),
+    }
+}
+
+fn how<'a>(options: &Options<'a>, stops: Option<&'a Stops<'a>>) -> dispatch::Options<'a> {
+    dispatch::Options {
+        threads: options.threads,
+        eager_registers: options.eager_registers,
+        stops,
+        ..dispatch::Options::default()
+    }
+}
+
 /// A device that runs launches.
 pub struct Engine {
     device: Device,
@@ -88,6 +126,11 @@ impl Engine {
         }
     }
 
+    /// The device.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
     /// Executes one dispatch from its first workgroup to its last.
     ///
     /// # Errors
@@ -99,30 +142,40 @@ impl Engine {
         placed: &Placed,
         options: &Options<'_>,
     ) -> Result<Statistics> {
-        let grid = std::array::from_fn(|axis| launch.grid[axis] * launch.block[axis]);
-        let dispatch = Dispatch {
-            name: launch.kernel.name.clone(),
-            descriptor: launch.kernel.descriptor,
-            entry: placed.entry_address,
-            grid,
-            workgroup: launch.block,
-            cluster: launch.cluster,
-            group_segment: placed.group_segment_bytes,
-            private_segment: placed.private_segment_bytes,
-            kernarg: placed.kernarg_address,
-            packet: placed.packet_address,
-            queue: placed.queue_address,
-            id: 0,
-            origin: dispatch::Origin::default(),
+        let done = self.device.dispatch(
+            &dispatch(launch, placed),
+            how(options, None),
+            options.observer,
+        );
+        Ok(self.statistics(&done.map_err(|error| self.explain(error))?))
+    }
+
+    /// Executes one dispatch, or what is left of one, to its end or to where `stops` says.
+    ///
+    /// # Errors
+    ///
+    /// As [`Engine::run`].
+    pub fn go(
+        &self,
+        launch: &Launch,
+        placed: &Placed,
+        options: &Options<'_>,
+        stops: Option<&Stops<'_>>,
+        suspended: Option<Suspended>,
+    ) -> Result<Ended> {
+        let (how, observer) = (how(options, stops), options.observer);
+        let outcome = match suspended {
+            Some(suspended) => self.device.resume(suspended, how, observer),
+            None => self.device.start(&dispatch(launch, placed), how, observer),
         };
-        let how = dispatch::Options {
-            threads: options.threads,
-            eager_registers: options.eager_registers,
-            ..dispatch::Options::default()
-        };
-        let done = self.device.dispatch(&dispatch, how, options.observer);
-        let done = done.map_err(|error| self.explain(error))?;
-        Ok(Statistics {
+        match outcome.map_err(|error| self.explain(error))? {
+            Outcome::Done(done) => Ok(Ended::Done(self.statistics(&done))),
+            Outcome::Suspended(suspended, _) => Ok(Ended::Suspended(suspended)),
+        }
+    }
+
+    fn statistics(&self, done: &dispatch::Statistics) -> Statistics {
+        Statistics {
             wave_instructions: done.total(),
             by_class: Class::ALL
                 .into_iter()
@@ -145,7 +198,7 @@ impl Engine {
                     why: why.to_owned(),
                 },
             },
-        })
+        }
     }
 
     /// Adds to a fault what lies around the address, by the names of the launch's allocations.

@@ -3,8 +3,10 @@
 
 #![deny(unsafe_code)]
 
+pub mod checkpoint;
 pub mod cli;
 pub mod commands;
 pub mod engine;
 pub mod launch;
 pub mod output;
+pub mod session;

@@ -16,7 +16,7 @@ use crate::record::{COUNTERS, Record};
 use crate::watch::{self, Info};
 
 /// The longest block, in instructions.
-const BLOCK_LIMIT: usize = 256;
+pub(crate) const BLOCK_LIMIT: usize = 256;
 /// The longest instruction in bytes: VOP3PX with a literal does not exist, MIMG with NSA is shorter.
 const LONGEST: usize = 24;
 

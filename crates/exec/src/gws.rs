@@ -140,6 +140,38 @@ impl Gws {
         })
     }
 
+    /// The state of all resources, each as counter, phase, tickets given, tickets released.
+    pub fn state(&self) -> Vec<[u64; 4]> {
+        let all = self.lock();
+        all.iter()
+            .map(|r| [r.counter.into(), r.phase.into(), r.tickets, r.released])
+            .collect()
+    }
+
+    /// Sets the state of the resources from the first on. `false`, and nothing is set, if these are too many or one says what
+    /// cannot be.
+    #[must_use]
+    pub fn set_state(&self, state: &[[u64; 4]]) -> bool {
+        let word = |value: u64| u32::try_from(value).is_ok();
+        let good = |&[counter, phase, tickets, released]: &[u64; 4]| {
+            word(counter) && word(phase) && released <= tickets && tickets < u64::MAX / 2
+        };
+        if state.len() > COUNT || !state.iter().all(good) {
+            return false;
+        }
+        let mut all = self.lock();
+        for (resource, &[counter, phase, tickets, released]) in all.iter_mut().zip(state) {
+            *resource = Resource {
+                counter: counter as u32,
+                phase: phase as u32,
+                tickets,
+                released,
+            };
+        }
+        self.version.fetch_add(1, Ordering::AcqRel);
+        true
+    }
+
     /// Whether a wave that waits can go on.
     pub fn ready(&self, wait: Wait) -> bool {
         let r = self.lock()[usize::from(wait.resource()) % COUNT];

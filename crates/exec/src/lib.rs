@@ -24,6 +24,7 @@ pub mod registers;
 pub mod run;
 pub mod salu;
 pub mod smem;
+pub mod step;
 pub mod target;
 pub mod valu;
 pub mod vmem;

@@ -52,6 +52,12 @@ impl PagePool {
         self.peak = 0;
     }
 
+    /// Counts pages that waves bring along.
+    pub fn adopt(&mut self, pages: usize) {
+        self.in_use += pages as isize;
+        self.peak = self.peak.max(self.in_use);
+    }
+
     /// The most pages that were in use at one time.
     pub fn peak(&self) -> usize {
         self.peak.unsigned_abs()
@@ -349,6 +355,26 @@ impl VectorRegisters {
     #[inline(always)]
     pub fn page_bases(&self) -> *const *const u8 {
         self.bases.as_ptr()
+    }
+
+    /// The pages that exist, with their numbers: the registers in them one after the other, lane by lane.
+    pub fn pages(&self) -> impl Iterator<Item = (usize, &[u32; PAGE_WORDS])> {
+        let own = self.pages.iter().enumerate();
+        own.filter(|(_, page)| **page != NonNull::from(&ZEROS))
+            // SAFETY: a page lives as long as `self`, which is borrowed.
+            .map(|(number, page)| (number, unsafe { &page.as_ref().0 }))
+    }
+
+    /// The words of a page, which exists from now on.
+    ///
+    /// # Panics
+    /// If there is no page of that number.
+    pub fn page_mut(&mut self, number: usize, pool: &mut PagePool) -> &mut [u32; PAGE_WORDS] {
+        if self.pages[number] == NonNull::from(&ZEROS) {
+            self.allocate(number, pool);
+        }
+        // SAFETY: the page is this wave's own, and `self` is borrowed.
+        unsafe { &mut self.pages[number].as_mut().0 }
     }
 
     /// Gives all pages back; the registers read as zero again.

@@ -21,6 +21,8 @@ pub enum Stop {
     Quantum,
     /// `unit.fault` says what happened.
     Fault,
+    /// Where the wave was to stop ([`crate::step`]); it can go on.
+    Hit,
 }
 
 /// Instructions executed, by [`Class`](crate::record::Class), and those that are only bounded.

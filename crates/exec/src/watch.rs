@@ -5,7 +5,7 @@
 //! that its handler uses (`registers`, `access`): handlers do not report, so that they cost the same watched or
 //! not.
 
-mod access;
+pub(crate) mod access;
 mod info;
 mod registers;
 mod view;

@@ -55,7 +55,12 @@ pub struct GpuArgs {
     fast_matrix: bool,
 }
 
-fn back_end(name: &str) -> Result<Backend, String> {
+/// The lane back end with a name.
+///
+/// # Errors
+///
+/// The text lists them.
+pub fn back_end(name: &str) -> Result<Backend, String> {
     let names = || Backend::ALL.map(Backend::name).join(", ");
     Backend::from_name(name).ok_or_else(|| format!("`{name}` is none of {}", names()))
 }
@@ -81,10 +86,14 @@ pub fn known(name: &str) -> Result<String, String> {
 ///
 /// A file that cannot be read; wrong content, which is wrong usage. Names the file.
 pub fn read_config(path: &Path) -> Result<Config> {
-    Config::read(path).map_err(|error| match error {
+    Config::read(path).map_err(config_error)
+}
+
+fn config_error(error: ConfigError) -> anyhow::Error {
+    match error {
         ConfigError::Read { .. } => anyhow::Error::from(error),
         wrong => UsageError(wrong.to_string()).into(),
-    })
+    }
 }
 
 /// Shows on standard error what a configuration asks for and does not get.
@@ -94,6 +103,19 @@ pub fn show_warnings(path: &Path, config: &Config) {
     }
 }
 
+/// What was asked of the host, as options and configuration say it: nothing of it has been looked up yet.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Request {
+    /// The preset.
+    gpu: Option<String>,
+    /// The configuration: its file's name and text.
+    config: Option<(String, String)>,
+    /// Worker threads.
+    pub threads: Option<u32>,
+    eager_registers: bool,
+    fast_matrix: bool,
+}
+
 /// The GPU that options name, with what else a configuration file says of a launch.
 struct Named {
     gpu: Gpu,
@@ -101,17 +123,31 @@ struct Named {
     lanes: Option<String>,
 }
 
-impl GpuArgs {
-    /// The GPU that `--gpu` or `--config` names, if one does: of a file the first one.
+impl Request {
+    /// The configuration, if one was given.
+    fn config(&self) -> Result<Option<(PathBuf, Config)>> {
+        let Some((path, text)) = &self.config else {
+            return Ok(None);
+        };
+        let path = PathBuf::from(path);
+        let config = Config::parse(text, &path).map_err(config_error)?;
+        Ok(Some((path, config)))
+    }
+
+    /// The GPU that was named, if one was: of a configuration the first one.
     fn named(&self) -> Result<Option<Named>> {
-        let Some(path) = &self.config else {
-            return Ok(self.gpu.as_deref().and_then(preset).map(|gpu| Named {
+        let Some((path, config)) = self.config()? else {
+            let Some(name) = &self.gpu else {
+                return Ok(None);
+            };
+            let gpu = preset(name)
+                .ok_or_else(|| UsageError(format!("{name} is none of the GPUs known here")))?;
+            return Ok(Some(Named {
                 gpu,
                 threads: None,
                 lanes: None,
             }));
         };
-        let config = read_config(path)?;
         let Some((gpu, _)) = config.cards.into_iter().next() else {
             return Err(UsageError(format!("{} has no GPU", path.display())).into());
         };
@@ -120,6 +156,74 @@ impl GpuArgs {
             threads: config.options.threads,
             lanes: config.options.lanes,
         }))
+    }
+
+    /// The GPU for code of a target, and how the host computes, with `lanes` before all others.
+    ///
+    /// # Errors
+    ///
+    /// A configuration that cannot be used, a GPU that does not run the target.
+    pub fn resolve(&self, target: Target, lanes: Option<Backend>) -> Result<Host> {
+        if let Some((path, config)) = self.config()? {
+            show_warnings(&path, &config);
+        }
+        let (gpu, threads, configured) = match self.named()? {
+            Some(named) => (Some(named.gpu), named.threads, named.lanes),
+            None => (preset_for_target(target.name()), None, None),
+        };
+        let threads = self.threads.or(threads);
+        let gpu = gpu.ok_or_else(|| UsageError(format!("{target} is decoded, not executed")))?;
+        if gpu.target != target.name() {
+            return Err(UsageError(format!(
+                "{} is a {}, which does not run code for {target}",
+                gpu.name, gpu.target
+            ))
+            .into());
+        }
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        // An option goes before the environment, the environment before the file.
+        let configured = configured
+            .filter(|_| std::env::var_os("ROCJITSU_LANES").is_none_or(|name| name.is_empty()))
+            .and_then(|name| Backend::from_name(&name));
+        let backend = match lanes.or(configured) {
+            Some(backend) => backend,
+            None => engine::backend().map_err(|error| UsageError(error.to_string()))?,
+        };
+        Ok(Host {
+            gpu,
+            threads: threads.map_or(cores, |threads| threads.clamp(1, 1024) as usize),
+            backend,
+            compiler: jit::Options::from_environment().map_err(UsageError)?,
+            eager_registers: self.eager_registers,
+            fast_matrix: self.fast_matrix,
+        })
+    }
+}
+
+impl GpuArgs {
+    /// What the options ask for.
+    ///
+    /// # Errors
+    ///
+    /// A configuration that cannot be read.
+    pub fn request(&self) -> Result<Request> {
+        let config = match &self.config {
+            None => None,
+            Some(path) => {
+                let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Read {
+                    path: path.clone(),
+                    source,
+                })?;
+                Some((path.display().to_string(), text))
+            }
+        };
+        Ok(Request {
+            gpu: self.gpu.clone(),
+            config,
+            threads: self.threads,
+            eager_registers: self.eager_registers,
+            fast_matrix: self.fast_matrix,
+        })
     }
 
     /// The plugins that a configuration asks for.
@@ -140,7 +244,7 @@ impl GpuArgs {
     ///
     /// A configuration that cannot be used.
     pub fn target(&self) -> Result<Option<Target>> {
-        match self.named()? {
+        match self.request()?.named()? {
             Some(named) => Ok(Some(named.gpu.target.parse()?)),
             None => Ok(None),
         }
@@ -152,38 +256,11 @@ impl GpuArgs {
     ///
     /// A configuration that cannot be used, a GPU that does not run the target.
     pub fn resolve(&self, target: Target) -> Result<Host> {
-        if let Some(path) = &self.config {
-            show_warnings(path, &read_config(path)?);
-        }
-        let (gpu, threads, lanes) = match self.named()? {
-            Some(named) => (Some(named.gpu), named.threads, named.lanes),
-            None => (preset_for_target(target.name()), None, None),
-        };
-        let threads = self.threads.or(threads);
-        let gpu = gpu.ok_or_else(|| UsageError(format!("{target} is decoded, not executed")))?;
-        if gpu.target != target.name() {
-            return Err(UsageError(format!(
-                "{} is a {}, which does not run code for {target}",
-                gpu.name, gpu.target
-            ))
-            .into());
-        }
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        // An option goes before the environment, the environment before the file.
-        let configured = lanes
-            .filter(|_| std::env::var_os("ROCJITSU_LANES").is_none_or(|name| name.is_empty()))
-            .and_then(|name| Backend::from_name(&name));
-        let backend = match self.lanes.or(configured) {
-            Some(backend) => backend,
-            None => engine::backend().map_err(|error| UsageError(error.to_string()))?,
-        };
-        Ok(Host {
-            gpu,
-            threads: threads.map_or(cores, |threads| threads as usize),
-            backend,
-            compiler: jit::Options::from_environment().map_err(UsageError)?,
-            eager_registers: self.eager_registers,
-            fast_matrix: self.fast_matrix,
-        })
+        self.request()?.resolve(target, self.lanes)
+    }
+
+    /// The lane back end that the options ask for.
+    pub fn lanes(&self) -> Option<Backend> {
+        self.lanes
     }
 }

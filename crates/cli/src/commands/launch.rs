@@ -1,24 +1,21 @@
 //! `rocjitsu launch`: runs one kernel, from a description or from a code object and arguments.
 
-use std::io::{Read, Write};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use anyhow::{Context, Result};
 use rocjitsu_isa::Target;
-use rocjitsu_observe::Plugins;
-use serde_json::json;
 
+use super::ending::EndArgs;
 use super::plugins::PluginArgs;
-use super::report::execute;
 use super::{Status, gpu, info};
 use crate::cli::UsageError;
 use crate::launch::arguments::{Argument, GRAMMAR, bind};
-use crate::launch::element::ElementType;
 use crate::launch::from_description::Selection;
-use crate::launch::npy::Array;
-use crate::launch::{Buffer, DYNAMIC_STACK_BYTES, Launch};
-use crate::output::{Output, chain, is_broken_pipe};
+use crate::launch::{DYNAMIC_STACK_BYTES, Launch};
+use crate::output::Output;
+use crate::session::Session;
 
 /// Arguments of `launch`.
 #[derive(Debug, clap::Args)]
@@ -32,9 +29,6 @@ pub struct Args {
     /// part to take. gfx1151 runs the code for gfx1100 if a description has none for it
     #[arg(long, value_name = "TARGET")]
     target: Option<Target>,
-    /// Compare the outputs with the expected ones; status 1 if any differs
-    #[arg(long, help_heading = "With a description")]
-    check: bool,
     /// The kernel's name; not needed if the file has one kernel only
     #[arg(long, value_name = "KERNEL", help_heading = "With a code object")]
     kernel: Option<String>,
@@ -60,21 +54,14 @@ pub struct Args {
         help_heading = "With a code object"
     )]
     lds: u32,
-    /// Write the buffer of an argument to a file afterwards: N=FILE (.npy or raw), N from 0
-    #[arg(long, value_name = "N=FILE")]
-    out: Vec<OutFile>,
-    /// Print elements of an argument's buffer afterwards: N[:TYPE[:COUNT]], N from 0
-    #[arg(long, value_name = "N[:TYPE[:COUNT]]", conflicts_with = "json")]
-    print: Vec<Print>,
     /// Run the code as this target: gfx1151 runs code for gfx1100
     #[arg(long, value_name = "TARGET")]
     run_as: Option<Target>,
     /// Run the kernel this many times, on fresh buffers, and report the fastest
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     repeat: u32,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    end: EndArgs,
     #[command(flatten)]
     plugins: PluginArgs,
     #[command(flatten)]
@@ -99,68 +86,6 @@ impl FromStr for Extents {
     }
 }
 
-/// `--out N=FILE`.
-#[derive(Clone, Debug, PartialEq)]
-struct OutFile {
-    argument: usize,
-    path: PathBuf,
-}
-
-impl FromStr for OutFile {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (number, path) = text
-            .split_once('=')
-            .filter(|(_, path)| !path.is_empty())
-            .ok_or("not of the form N=FILE")?;
-        let argument = number
-            .parse()
-            .map_err(|_| format!("`{number}` is no argument number"))?;
-        Ok(OutFile {
-            argument,
-            path: PathBuf::from(path),
-        })
-    }
-}
-
-/// `--print N[:TYPE[:COUNT]]`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Print {
-    argument: usize,
-    element: Option<ElementType>,
-    count: usize,
-}
-
-impl FromStr for Print {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let mut parts = text.splitn(3, ':');
-        let number = parts.next().unwrap_or_default();
-        let argument = number
-            .parse()
-            .map_err(|_| format!("`{number}` is no argument number"))?;
-        let element = match parts.next() {
-            None | Some("") => None,
-            Some(name) => Some(ElementType::from_name(name).ok_or_else(|| {
-                format!("`{name}` is no element type ({})", ElementType::names())
-            })?),
-        };
-        let count = match parts.next() {
-            None => 16,
-            Some(count) => count
-                .parse()
-                .map_err(|_| format!("`{count}` is no count"))?,
-        };
-        Ok(Print {
-            argument,
-            element,
-            count,
-        })
-    }
-}
-
 /// Runs the kernel and reports.
 ///
 /// # Errors
@@ -168,73 +93,34 @@ impl FromStr for Print {
 /// Wrong usage, damaged files, faults of the execution, those of writing. With `--json`, all but
 /// wrong usage are reported on standard output as well.
 pub fn run(args: &Args, out: &mut Output) -> Result<Status> {
-    let result = launch(args, out);
-    if let Err(error) = &result
-        && args.json
-        && !error.is::<UsageError>()
-        && !is_broken_pipe(error)
-    {
-        out.json(&json!({
-            "file": args.file.display().to_string(),
-            "ok": false,
-            "error": chain(error),
-        }))?;
-    }
-    result
+    args.end.told(&args.file, launch(args, out), out)
 }
 
 fn launch(args: &Args, out: &mut Output) -> Result<Status> {
-    let launch = &prepare(args)?;
+    let launch = prepare(args)?;
     // Files and prints are checked before the kernel runs, which may take long.
     let mut files = Vec::new();
-    for file in &args.out {
-        files.push((
-            buffer_of(launch, file.argument, "--out")?,
-            file.path.as_path(),
-        ));
-    }
     for (argument, index) in args.args.iter().zip(&launch.arguments) {
         if let (Some(path), Some(index)) = (argument.out(), index) {
-            files.push((*index, path));
+            files.push((*index, path.to_owned()));
         }
     }
-    writable(&files)?;
-    let mut prints = Vec::new();
-    for print in &args.print {
-        prints.push((buffer_of(launch, print.argument, "--print")?, print));
-    }
-    let host = args.gpu.resolve(launch.code.target())?;
-    lds_fits(args, launch, host.gpu.lds_kib << 10)?;
+    let end = args.end.prepare(&launch, files)?;
+    let request = args.gpu.request()?;
+    let host = request.resolve(launch.code.target(), args.gpu.lanes())?;
+    lds_fits(args, &launch, host.gpu.lds_kib << 10)?;
     let plugins = args.plugins.make(&args.gpu.plugins()?)?;
-    let report = execute(launch, &host, args.repeat, args.json, plugins.as_ref());
-    // They may have something to say of a run that failed; why it failed is more important.
-    let told = plugins.as_ref().map_or(Ok(()), Plugins::finish);
-    let report = report?;
-    told?;
-    for (index, path) in files {
-        if let (Some(buffer), Some(content)) =
-            (launch.buffers.get(index), report.contents.get(index))
-        {
-            write_file(buffer, content, path)?;
-        }
+    if end.is_kept() && plugins.is_some() {
+        return Err(usage(
+            "--checkpoint goes with no plugins: they would hear only of a part of the launch",
+        ));
     }
-    if args.json {
-        report.json(args.check, out)?;
-    } else {
-        report.text(args.check, out)?;
+    end.check_repeat(args.repeat)?;
+    let mut session = Session::new(launch, request, host, args.repeat)?;
+    if let Some(plugins) = &plugins {
+        session.tell(plugins)?;
     }
-    for (index, print) in prints {
-        if let (Some(buffer), Some(content)) =
-            (launch.buffers.get(index), report.contents.get(index))
-        {
-            print_elements(buffer, content, print, out)?;
-        }
-    }
-    Ok(if args.check && !report.good() {
-        Status::Bad
-    } else {
-        Status::Good
-    })
+    end.run(&mut session, plugins.as_ref(), out)
 }
 
 fn usage(text: impl Into<String>) -> anyhow::Error {
@@ -289,7 +175,7 @@ fn from_description(args: &Args) -> Result<Launch> {
 }
 
 fn from_code_object(args: &Args) -> Result<Launch> {
-    if args.check {
+    if args.end.check {
         return Err(usage(
             "--check needs a description, which says what to expect",
         ));
@@ -354,79 +240,6 @@ fn lds_fits(args: &Args, launch: &Launch, limit: u32) -> Result<()> {
     Ok(())
 }
 
-/// The buffer that an argument points to.
-fn buffer_of(launch: &Launch, argument: usize, option: &str) -> Result<usize> {
-    match launch.arguments.get(argument) {
-        Some(Some(index)) => Ok(*index),
-        Some(None) => Err(usage(format!(
-            "{option} {argument}: that argument is no buffer"
-        ))),
-        None => {
-            let count = launch.arguments.len();
-            Err(usage(format!(
-                "{option} {argument}: there are {count} arguments, numbered from 0"
-            )))
-        }
-    }
-}
-
-/// Checks that each file can be written, before a run that may take long; leaves what is there as it is.
-fn writable(files: &[(usize, &Path)]) -> Result<()> {
-    for (number, (_, path)) in files.iter().enumerate() {
-        if files.iter().take(number).any(|(_, other)| other == path) {
-            return Err(usage(format!(
-                "{} is given for two buffers",
-                path.display()
-            )));
-        }
-        let existed = path.exists();
-        std::fs::OpenOptions::new()
-            .append(true)
-            .create(true)
-            .open(path)
-            .with_context(|| format!("cannot write {}", path.display()))?;
-        if !existed {
-            std::fs::remove_file(path)
-                .with_context(|| format!("cannot write {}", path.display()))?;
-        }
-    }
-    Ok(())
-}
-
-fn write_file(buffer: &Buffer, content: &[u8], path: &Path) -> Result<()> {
-    let array = Array::new(buffer.element, &buffer.shape, content.to_vec());
-    let as_array = path.extension().is_some_and(|extension| extension == "npy");
-    let bytes = if as_array {
-        array.to_bytes()
-    } else {
-        array.data
-    };
-    std::fs::write(path, bytes).with_context(|| format!("cannot write {}", path.display()))
-}
-
-fn print_elements(buffer: &Buffer, content: &[u8], print: &Print, out: &mut Output) -> Result<()> {
-    let element = print.element.unwrap_or(buffer.element);
-    let elements = content.chunks_exact(element.bytes());
-    let all = elements.len();
-    let text: Vec<String> = elements
-        .take(print.count)
-        .map(|bytes| element.decode(bytes).to_string())
-        .collect();
-    let note = if print.count > all {
-        format!(" (all {all})")
-    } else {
-        String::new()
-    };
-    writeln!(
-        out,
-        "{} as {}: {}{note}",
-        buffer.name,
-        element.name(),
-        text.join(" ")
-    )?;
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -438,30 +251,5 @@ mod tests {
         for wrong in ["", "0", "1,2,3,4", "a", "1,,2"] {
             assert!(wrong.parse::<Extents>().is_err(), "{wrong}");
         }
-        assert_eq!(
-            "2=a=b.npy".parse(),
-            Ok(OutFile {
-                argument: 2,
-                path: "a=b.npy".into()
-            })
-        );
-        assert!("2=".parse::<OutFile>().is_err() && "x=y".parse::<OutFile>().is_err());
-        assert_eq!(
-            "3".parse(),
-            Ok(Print {
-                argument: 3,
-                element: None,
-                count: 16
-            })
-        );
-        assert_eq!(
-            "3:f16:4".parse(),
-            Ok(Print {
-                argument: 3,
-                element: Some(ElementType::F16),
-                count: 4
-            })
-        );
-        assert!("3:half".parse::<Print>().is_err() && "3:f16:x".parse::<Print>().is_err());
     }
 }

@@ -6,11 +6,13 @@ pub mod coverage;
 pub mod demo;
 pub mod disasm;
 pub mod doctor;
+pub mod ending;
 pub mod gpu;
 pub mod info;
 pub mod launch;
 pub mod plugins;
 pub mod report;
+pub mod resume;
 pub mod run;
 pub mod threads;
 

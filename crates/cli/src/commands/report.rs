@@ -1,22 +1,15 @@
-//! Running a launch and reporting on it, in words and as JSON.
+//! Reporting on a launch, in words and as JSON.
 
 use std::io::Write;
-use std::sync::Arc;
 
 use anyhow::Result;
 use rocjitsu_config::Gpu;
-use rocjitsu_gpu::memory::Memory;
-use rocjitsu_observe::{Code, Plugins, Progress, With};
 use serde_json::json;
 
-use super::gpu::Host;
-use crate::engine::{self, Engine};
 use crate::launch::outcome::{BufferOutcome, Verdict};
 use crate::launch::place::Statistics;
 use crate::launch::{Launch, sha256};
-use crate::output::{
-    BAD, DIM, GOOD, HEAD, Output, bytes, count, peak_resident_bytes, progress, styled,
-};
+use crate::output::{BAD, DIM, GOOD, HEAD, Output, bytes, count, peak_resident_bytes, styled};
 
 /// What a launch did.
 pub struct Report<'a> {
@@ -32,67 +25,6 @@ pub struct Report<'a> {
     pub contents: Vec<Vec<u8>>,
     /// Verdicts on them.
     pub buffers: Vec<BufferOutcome>,
-}
-
-/// Places a launch, runs it `repeat` times on fresh buffers, and judges the last result.
-///
-/// # Errors
-///
-/// A launch that cannot be placed, a fault of the execution.
-pub fn execute<'a>(
-    launch: &'a Launch,
-    host: &'a Host,
-    repeat: u32,
-    quiet: bool,
-    plugins: Option<&Plugins>,
-) -> Result<Report<'a>> {
-    let memory = Arc::new(Memory::new(host.gpu.vram_bytes));
-    let engine = Engine::new(
-        &host.gpu,
-        launch.code.target(),
-        host.backend,
-        host.compiler,
-        &memory,
-    )?
-    .with_fast_matrix(host.fast_matrix);
-    let placed = launch.place(&memory)?;
-    if let Some(plugins) = plugins {
-        plugins.code_loaded(&Code {
-            base: placed.code.bias,
-            file: launch.code.data(),
-        })?;
-    }
-    let groups = launch
-        .grid
-        .iter()
-        .map(|&extent| u64::from(extent))
-        .product();
-    let mut runs = Vec::new();
-    for turn in 0..repeat {
-        if turn > 0 {
-            launch.fill_buffers(&memory, &placed)?;
-        }
-        let bar = progress(groups, quiet);
-        let advance = Progress(|ended, _| bar.set_position(ended));
-        let options = engine::Options {
-            threads: host.threads,
-            eager_registers: host.eager_registers,
-            observer: &With(advance, plugins),
-        };
-        let run = engine.run(launch, &placed, &options);
-        bar.finish_and_clear();
-        runs.push(run?);
-    }
-    let contents = launch.read_buffers(&memory, &placed)?;
-    let buffers = launch.judge(&contents);
-    Ok(Report {
-        launch,
-        gpu: &host.gpu,
-        fast_matrix: host.fast_matrix,
-        runs,
-        contents,
-        buffers,
-    })
 }
 
 impl Report<'_> {

@@ -39,6 +39,15 @@ pub struct Placed {
     pub buffers: Vec<u64>,
 }
 
+/// Sizes that a packet states, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Segments {
+    /// LDS of a workgroup, static and dynamic.
+    pub group: u32,
+    /// Scratch of a thread.
+    pub private: u32,
+}
+
 /// What an engine reports of a dispatch.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Statistics {
@@ -121,11 +130,7 @@ impl Launch {
         };
         let kernarg_address = memory.allocate(&kernarg_request)?;
         memory.write(kernarg_address, &segment)?;
-        let descriptor = &self.kernel.descriptor;
-        let group_segment_bytes = descriptor
-            .group_segment_fixed_size
-            .checked_add(self.lds_dynamic)
-            .context("static and dynamic LDS together exceed 4 GiB")?;
+        let segments = self.segments()?;
         let mut placed = Placed {
             descriptor_address: code.descriptor_address(&self.kernel),
             entry_address: code.entry_address(&self.kernel),
@@ -134,10 +139,8 @@ impl Launch {
             kernarg_bytes: segment.len() as u32,
             packet_address: 0,
             queue_address,
-            group_segment_bytes,
-            private_segment_bytes: descriptor
-                .private_segment_fixed_size
-                .max(self.private_bytes),
+            group_segment_bytes: segments.group,
+            private_segment_bytes: segments.private,
             buffers,
         };
         self.write_queue(memory, queue_address)?;
@@ -145,6 +148,24 @@ impl Launch {
         memory.write(placed.packet_address, &self.packet(&placed, &facts))?;
         self.fill_buffers(memory, &placed)?;
         Ok(placed)
+    }
+
+    /// LDS of a workgroup and scratch of a thread.
+    ///
+    /// # Errors
+    ///
+    /// LDS of 4 GiB and more.
+    pub fn segments(&self) -> Result<Segments> {
+        let descriptor = &self.kernel.descriptor;
+        Ok(Segments {
+            group: descriptor
+                .group_segment_fixed_size
+                .checked_add(self.lds_dynamic)
+                .context("static and dynamic LDS together exceed 4 GiB")?,
+            private: descriptor
+                .private_segment_fixed_size
+                .max(self.private_bytes),
+        })
     }
 
     /// Writes the content that every buffer has before a launch.

@@ -10,7 +10,7 @@ use crate::barrier;
 use crate::clock;
 use crate::lower::Lowering;
 use crate::record::{Class, Flow, Handler, Operand, PRIVATE_BASE, Record, SHARED_BASE};
-use crate::wave::{Cx, INDEXING, Waiting, mode};
+use crate::wave::{Cx, INDEXING, Waiting, Wave, mode};
 
 /// What a register number means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -157,20 +157,38 @@ fn banks_from_mode(mode: u32) -> u32 {
     (mode >> 12 & 3) << 6 | mode >> 14 & 0x3f
 }
 
-fn read_mode(cx: &Cx<'_, '_>) -> u32 {
-    let value = cx.wave.mode & mode_bits(cx.unit.target);
-    if cx.unit.target == Target::Gfx1250 {
-        value | banks_to_mode(cx.wave.decode_state)
-    } else {
-        value
+impl Wave {
+    /// MODE as `s_getreg` reads it.
+    pub fn mode_register(&self, target: Target) -> u32 {
+        let value = self.mode & mode_bits(target);
+        if target == Target::Gfx1250 {
+            value | banks_to_mode(self.decode_state)
+        } else {
+            value
+        }
+    }
+
+    /// Sets MODE and what follows from it: VGPR banks (gfx1250), indexing and skipping (gfx9).
+    pub fn set_mode_register(&mut self, target: Target, value: u32) {
+        let bits = mode_bits(target);
+        self.mode = self.mode & !bits | value & bits;
+        if target == Target::Gfx1250 {
+            self.decode_state = self.decode_state & !0xff | banks_from_mode(value);
+        }
+        if target.is_cdna() {
+            self.decode_state &= !INDEXING;
+            if value & mode::GPR_IDX_EN != 0 {
+                self.decode_state |= INDEXING;
+            }
+            self.set_vskip(value & mode::VSKIP != 0);
+        }
     }
 }
 
 fn set_mode(cx: &mut Cx<'_, '_>, record: &Record, mask: u32, value: u32) -> Flow {
     let target = cx.unit.target;
-    let new = read_mode(cx) & !mask | value & mask;
-    let bits = mode_bits(target);
-    cx.wave.mode = cx.wave.mode & !bits | new & bits;
+    let new = cx.wave.mode_register(target) & !mask | value & mask;
+    cx.wave.set_mode_register(target, new);
     if target == Target::Gfx1250 {
         // The hardware takes the banks from bits 19:12 of an immediate whatever the field's mask is, and
         // compilers rely on it (LLVM, AMDGPULowerVGPREncoding: "clobbers VGPR MSB bits[12:19]").
@@ -180,13 +198,6 @@ fn set_mode(cx: &mut Cx<'_, '_>, record: &Record, mask: u32, value: u32) -> Flow
             new
         };
         cx.wave.decode_state = cx.wave.decode_state & !0xff | banks_from_mode(banks);
-    }
-    if target.is_cdna() {
-        cx.wave.decode_state &= !INDEXING;
-        if new & mode::GPR_IDX_EN != 0 {
-            cx.wave.decode_state |= INDEXING;
-        }
-        super::index::set_vskip(cx, new & mode::VSKIP != 0);
     }
     Flow::Next
 }
@@ -202,7 +213,7 @@ fn read(cx: &Cx<'_, '_>, register: Register, number: usize) -> u32 {
         | 1 << 16;
     let scratch = wave.scratch_size != 0;
     match register {
-        Register::Mode => read_mode(cx),
+        Register::Mode => cx.wave.mode_register(cx.unit.target),
         Register::Status => {
             let scratch = flag(scratch, if cx.unit.target.is_cdna() { 28 } else { 29 });
             common

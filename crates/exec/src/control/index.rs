@@ -4,7 +4,7 @@ use rocjitsu_isa::{Inst, Name, Op};
 
 use crate::lower::{Lowering, State};
 use crate::record::{Class, Flow, Handler, Record};
-use crate::wave::{Cx, INDEXING, VSKIP, mode, scalar};
+use crate::wave::{Cx, INDEXING, VSKIP, Wave, mode, scalar};
 
 /// Lowers an instruction of this module. `imm` is the immediate.
 pub fn lower(inst: &Inst, pc: u64, lowering: &mut Lowering) -> Option<Record> {
@@ -63,17 +63,20 @@ fn index_mode(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
 /// VSKIP = S0[S1[4:0]]: vector instructions are skipped from here on.
 fn vskip(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
     let bit = cx.get32(record.src[1]) & 31;
-    set_vskip(cx, cx.get32(record.src[0]) >> bit & 1 != 0);
+    let on = cx.get32(record.src[0]) >> bit & 1 != 0;
+    cx.wave.set_vskip(on);
     Flow::Next
 }
 
-/// Sets MODE.VSKIP and what follows from it.
-pub fn set_vskip(cx: &mut Cx<'_, '_>, on: bool) {
-    cx.wave.mode &= !mode::VSKIP;
-    cx.wave.decode_state &= !VSKIP;
-    if on {
-        cx.wave.mode |= mode::VSKIP;
-        cx.wave.decode_state |= VSKIP;
+impl Wave {
+    /// Sets MODE.VSKIP and what follows from it.
+    pub(super) fn set_vskip(&mut self, on: bool) {
+        self.mode &= !mode::VSKIP;
+        self.decode_state &= !VSKIP;
+        if on {
+            self.mode |= mode::VSKIP;
+            self.decode_state |= VSKIP;
+        }
     }
 }
 

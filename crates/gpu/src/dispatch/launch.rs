@@ -8,6 +8,7 @@ use rocjitsu_exec::target::TargetFacts;
 use rocjitsu_exec::wave::{Group, Waiting, Wave, mode, scalar};
 use rocjitsu_isa::{FeatureSet, RegFile, Target, decode};
 
+use super::suspend::Position;
 use super::{Device, Dispatch, DispatchError, Shared};
 use crate::code_object::{KernelDescriptor, PRELOAD_PROLOGUE_BYTES};
 
@@ -79,6 +80,8 @@ pub struct Resident {
     pub was_shared: bool,
     /// Whether the order of its waves has turned out to matter: from then on they run on one thread.
     pub in_order: bool,
+    /// Where the round through its waves was broken off.
+    pub position: Option<Position>,
 }
 
 impl Resident {
@@ -90,6 +93,7 @@ impl Resident {
             scratch: 0,
             was_shared: false,
             in_order: false,
+            position: None,
         }
     }
 
@@ -100,15 +104,15 @@ impl Resident {
 }
 
 /// The id of workgroup number `linear`. Workgroups of a cluster follow each other.
-fn place(shared: &Shared<'_>, linear: u64) -> ([u32; 3], [u32; 3]) {
-    let cluster = shared.dispatch.cluster.map(u64::from);
+fn place(dispatch: &Dispatch, groups: [u64; 3], linear: u64) -> ([u32; 3], [u32; 3]) {
+    let cluster = dispatch.cluster.map(u64::from);
     let size: u64 = cluster.iter().product();
     let split =
         |n: u64, dims: [u64; 3]| [n % dims[0], n / dims[0] % dims[1], n / (dims[0] * dims[1])];
-    let clusters: [u64; 3] = std::array::from_fn(|i| shared.groups[i].div_ceil(cluster[i]));
+    let clusters: [u64; 3] = std::array::from_fn(|i| groups[i].div_ceil(cluster[i]));
     let outer = split(linear / size, clusters);
     let inner = split(linear % size, cluster);
-    let first = shared.dispatch.origin.first_workgroup;
+    let first = dispatch.origin.first_workgroup;
     let id = std::array::from_fn(|i| (outer[i] * cluster[i] + inner[i]) as u32 + first[i]);
     (id, inner.map(|n| n as u32))
 }
@@ -122,49 +126,94 @@ pub fn start(
     resident: &mut Resident,
 ) -> Result<(), DispatchError> {
     let dispatch = shared.dispatch;
-    let lanes = dispatch.descriptor.wave_size;
-    let (id, in_cluster) = place(shared, linear);
-    let items = extent(dispatch, id);
-    let count = waves_of(items, lanes);
+    let (id, in_cluster) = place(dispatch, shared.groups, linear);
     let scratch = shared.scratch.take()?;
-    resident.scratch = scratch;
-    let group = &mut resident.group;
-    group.id = id;
-    group.linear = linear;
-    group.live = count;
-    let block = lds_block(shared.device.target);
-    group
-        .lds
-        .restart((dispatch.group_segment as usize).next_multiple_of(block));
-    group.barriers = Default::default();
-    barrier::set_members(group, barrier::WORKGROUP, count);
-    resident.was_shared = false;
-    resident.in_order = false;
+    let items = set_up_group(
+        shared.device.target,
+        dispatch,
+        (linear, id),
+        scratch,
+        resident,
+    );
+    let count = resident.group.live;
     resident.waves.truncate(count as usize);
     for index in 0..count {
-        let mut wave = Wave::new(lanes);
-        let base = scratch.wrapping_add(shared.scratch.per_wave() * u64::from(index));
-        set_up(
-            shared,
-            &mut wave,
-            memory,
-            pool,
-            Place {
-                linear,
-                id,
-                in_cluster,
-                items,
-                index,
-                scratch: base,
-                region: scratch,
-            },
-        )?;
+        let mut wave = new_wave(shared.device.target, dispatch, index, scratch);
+        let place = Place {
+            linear,
+            id,
+            in_cluster,
+            items,
+            index,
+            scratch: wave.scratch,
+            region: scratch,
+        };
+        set_up(shared, &mut wave, memory, pool, place)?;
         match resident.waves.get_mut(index as usize) {
             Some(slot) => *slot = wave,
             None => resident.waves.push(wave),
         }
     }
     Ok(())
+}
+
+/// Sets up workgroup number `linear` as far as it follows from the dispatch: without registers of waves.
+pub fn shape(
+    device: &Device,
+    dispatch: &Dispatch,
+    linear: u64,
+    scratch: u64,
+    resident: &mut Resident,
+) {
+    let (id, _) = place(dispatch, super::groups_of(dispatch), linear);
+    set_up_group(device.target, dispatch, (linear, id), scratch, resident);
+    let waves = 0..resident.group.live;
+    resident.waves = waves
+        .map(|index| new_wave(device.target, dispatch, index, scratch))
+        .collect();
+}
+
+/// Sets up what the waves of a workgroup share; returns its work-items.
+fn set_up_group(
+    target: Target,
+    dispatch: &Dispatch,
+    (linear, id): (u64, [u32; 3]),
+    scratch: u64,
+    resident: &mut Resident,
+) -> [u32; 3] {
+    let items = extent(dispatch, id);
+    let count = waves_of(items, dispatch.descriptor.wave_size);
+    let group = &mut resident.group;
+    group.id = id;
+    group.linear = linear;
+    group.live = count;
+    group
+        .lds
+        .restart((dispatch.group_segment as usize).next_multiple_of(lds_block(target)));
+    group.barriers = Default::default();
+    barrier::set_members(group, barrier::WORKGROUP, count);
+    resident.scratch = scratch;
+    resident.was_shared = false;
+    resident.in_order = false;
+    resident.position = None;
+    items
+}
+
+/// A wave without registers, of a workgroup whose scratch is at `region`.
+fn new_wave(target: Target, dispatch: &Dispatch, index: u32, region: u64) -> Wave {
+    let d = &dispatch.descriptor;
+    let mut wave = Wave::new(d.wave_size);
+    let (per_item, per_wave) = super::scratch::sizes(dispatch);
+    wave.index = index;
+    wave.scratch = region.wrapping_add(per_wave * u64::from(index));
+    wave.scratch_size = per_item as u32;
+    wave.dispatch_id = dispatch.id;
+    wave.doorbell = dispatch.origin.doorbell;
+    // Waves of 64 on gfx10 and gfx11 may share registers beyond their own.
+    if d.rsrc3.shared_vgprs.unwrap_or(0) == 0 {
+        wave.set_vgprs(d.vgprs, target);
+    }
+    wave
 }
 
 /// Where a wave stands.
@@ -191,16 +240,6 @@ fn set_up(
     let preloads = d.preload.length != 0;
     let skipped = if preloads { PRELOAD_PROLOGUE_BYTES } else { 0 };
     wave.pc = dispatch.entry.wrapping_add(skipped);
-    wave.index = place.index;
-    wave.scratch = place.scratch;
-    wave.scratch_size = shared.scratch.per_item();
-    wave.dispatch_id = dispatch.id;
-    // Waves of 64 on gfx10 and gfx11 may share registers beyond their own.
-    if d.rsrc3.shared_vgprs.unwrap_or(0) == 0 {
-        wave.set_vgprs(d.vgprs, target);
-    }
-    wave.waiting = Waiting::No;
-    wave.doorbell = dispatch.origin.doorbell;
     let r1 = &d.rsrc1;
     wave.hwreg[GPR_ALLOC] = gpr_alloc(target, d);
     if matches!(target, Target::Gfx942 | Target::Gfx950) {
@@ -295,7 +334,7 @@ fn user_sgprs(
     // Low word: the wave adds its scratch offset to it; high word: bytes of scratch per work-item.
     pair(u.flat_scratch_init, place.region);
     if let Some(n) = u.private_segment_size {
-        wave.s[n as usize] = shared.scratch.per_item();
+        wave.s[n as usize] = wave.scratch_size;
     }
     if let Some(n) = u.private_segment_buffer {
         // A swizzled buffer over this workgroup's scratch, element size 4 bytes, index stride of a wave,

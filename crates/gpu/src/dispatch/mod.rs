@@ -1,10 +1,11 @@
 //! Dispatches: a kernel over a grid, run by worker threads to its end.
 //! `launch` sets waves up, `worker` schedules them, `spread` and `team` give the waves of one workgroup to several threads,
-//! `scratch` gives them private memory.
+//! `scratch` gives them private memory, `suspend` stops them and goes on.
 
 mod board;
 mod environment;
 mod error;
+mod image;
 mod launch;
 #[cfg(test)]
 #[allow(clippy::duplicate_mod)] // It has the board over loom's atomics.
@@ -14,6 +15,7 @@ mod scratch;
 mod slice;
 mod spread;
 mod stall;
+mod suspend;
 mod team;
 mod watch;
 mod worker;
@@ -23,9 +25,13 @@ mod atomics {
 }
 
 pub use error::DispatchError;
+pub use image::{Image, RestoreError};
 pub use pause::Pause;
+pub use suspend::{
+    At, Breakpoint, Outcome, Stops, Suspended, Watchpoint, WaveMut, Who, Why, Workgroup,
+};
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
@@ -36,6 +42,7 @@ pub use rocjitsu_exec::jit;
 use rocjitsu_exec::memory::{AddressSpace, MemoryPort};
 use rocjitsu_exec::record::{Class, Exactness};
 use rocjitsu_exec::run::Counts;
+use rocjitsu_exec::step::Stepper;
 use rocjitsu_exec::wave::Wave;
 use rocjitsu_isa::Target;
 use rocjitsu_lanes::Backend;
@@ -44,6 +51,9 @@ use rocjitsu_observe::{Begin, End, Observer};
 use crate::code_object::KernelDescriptor;
 use crate::memory::Memory;
 use crate::pool::{Pool, Recruiter};
+use scratch::Regions;
+use suspend::{Left, Progress};
+use worker::Cluster;
 
 /// Scratch bytes that a wave can have: WAVESIZE of TMPRING_SIZE (13 bits of 1 KiB on gfx9, more later).
 pub(crate) const MAX_WAVE_SCRATCH: u64 = 8_387_584;
@@ -153,6 +163,8 @@ pub struct Options<'a> {
     pub trust_code: bool,
     /// Receives M0\[23:0\] of each `s_sendmsg` INTERRUPT, on the thread of the worker.
     pub interrupt: Option<&'a (dyn Fn(u32) + Sync)>,
+    /// Where [`Device::start`] and [`Device::resume`] return before the end; [`Device::dispatch`] does not ask.
+    pub stops: Option<&'a Stops<'a>>,
 }
 
 impl Default for Options<'_> {
@@ -165,6 +177,7 @@ impl Default for Options<'_> {
             pause: None,
             trust_code: false,
             interrupt: None,
+            stops: None,
         }
     }
 }
@@ -212,6 +225,12 @@ struct Shared<'a> {
     groups: [u64; 3],
     /// Next workgroup to start, the first one of its cluster.
     next: AtomicU64,
+    /// Clusters that a suspended run left, to be taken before new ones are started.
+    inherited: Mutex<VecDeque<worker::Cluster>>,
+    /// How many these are.
+    inherits: AtomicUsize,
+    /// The one of a suspended run on one thread whose turn it is.
+    turn: usize,
     /// Workgroups under way.
     resident: AtomicU64,
     /// Most workgroups that may be under way.
@@ -238,8 +257,11 @@ struct Shared<'a> {
     recruiter: OnceLock<Recruiter>,
     /// What the workers did, added up as they end.
     done: Mutex<Statistics>,
+    /// For the worker of a dispatch that is to stop at some instruction.
+    stepper: Mutex<Option<Stepper<'a>>>,
     observer: &'a dyn Observer,
     watched: Option<watch::Watched<'a>>,
+    halt: suspend::Halt,
 }
 
 impl Device {
@@ -360,6 +382,24 @@ impl Device {
         options: Options<'_>,
         observer: &dyn Observer,
     ) -> Result<Statistics, DispatchError> {
+        let options = Options {
+            stops: None,
+            ..options
+        };
+        match self.run(dispatch, Progress::default(), options, observer)? {
+            Left::Done(statistics) => Ok(statistics),
+            Left::Suspended(..) => unreachable!("nothing suspends it"),
+        }
+    }
+
+    /// Runs a dispatch on from where it has come to.
+    fn run(
+        &self,
+        dispatch: &Dispatch,
+        from: Progress,
+        options: Options<'_>,
+        observer: &dyn Observer,
+    ) -> Result<Left, DispatchError> {
         self.check(dispatch)?;
         let _in_use = self.memory.in_use();
         let _running = self.sync.begin();
@@ -367,7 +407,8 @@ impl Device {
         let groups = groups_of(dispatch);
         let total = groups.iter().product::<u64>();
         let waves_per_group = launch::waves_of(dispatch.workgroup, dispatch.descriptor.wave_size);
-        let scratch = scratch::Scratch::new(&self.memory, dispatch, waves_per_group);
+        let regions = from.regions.unwrap_or_else(|| Regions::new(&self.memory));
+        let scratch = scratch::Scratch::new(dispatch, waves_per_group, regions);
         let room = scratch.room();
         let watched = match observer.plugins() {
             Some(plugins) => Some(watch::Watched::begin(plugins, self, dispatch, total)?),
@@ -377,9 +418,11 @@ impl Device {
         let units = (total.min(room) / cluster).max(1);
         let waves = total.saturating_mul(u64::from(waves_per_group));
         // Plugins hear of a wave's instructions in order: its workgroup stays on one thread.
-        let may_spread = watched.is_none() && waves_per_group > 1;
+        let exact = options.stops.is_some_and(Stops::are_exact);
+        let may_spread = watched.is_none() && !exact && waves_per_group > 1;
         let threads = match watched {
             Some(watched) if watched.one_thread() => 1,
+            _ if exact => 1,
             _ => {
                 let most = if may_spread { waves.max(1) } else { units };
                 (options.threads.max(1) as u64).min(most) as usize
@@ -392,15 +435,18 @@ impl Device {
             dispatch,
             options,
             groups,
-            next: AtomicU64::new(0),
-            resident: AtomicU64::new(0),
+            next: AtomicU64::new(from.next),
+            resident: AtomicU64::new(from.clusters.iter().map(Cluster::size).sum()),
+            inherits: AtomicUsize::new(from.clusters.len()),
+            inherited: Mutex::new(from.clusters.into()),
+            turn: from.turn,
             resident_limit: self.resident_limit(dispatch, waves_per_group).min(room),
             failed: AtomicBool::new(false),
             failed_at: AtomicU64::new(u64::MAX),
             failure: Mutex::new(None),
             stall: stall::Stall::default(),
             scratch,
-            finished: AtomicU64::new(0),
+            finished: AtomicU64::new(from.finished),
             threads,
             present: AtomicUsize::new(0),
             seats: AtomicU64::new(units),
@@ -408,15 +454,23 @@ impl Device {
             may_spread: may_spread && threads > 1,
             teams: team::Teams::default(),
             recruiter: OnceLock::new(),
-            done: Mutex::default(),
+            stepper: Mutex::new(suspend::stepper(
+                options.stops,
+                from.done.total(),
+                from.passed,
+            )),
+            done: Mutex::new(from.done),
             observer,
             watched,
+            halt: suspend::Halt::default(),
         };
-        observer.dispatch_begins(&Begin {
-            kernel: &dispatch.name,
-            workgroups: total,
-            waves_per_workgroup: waves_per_group,
-        });
+        if from.next == 0 {
+            observer.dispatch_begins(&Begin {
+                kernel: &dispatch.name,
+                workgroups: total,
+                waves_per_workgroup: waves_per_group,
+            });
+        }
         let start = Instant::now();
         if threads == 1 {
             worker::run(&shared, None);
@@ -436,7 +490,7 @@ impl Device {
         }
         let mut statistics = shared.done.into_inner().unwrap_or_else(|e| e.into_inner());
         statistics.workgroups = total;
-        statistics.seconds = start.elapsed().as_secs_f64();
+        statistics.seconds += start.elapsed().as_secs_f64();
         let failure = shared
             .failure
             .into_inner()
@@ -448,10 +502,38 @@ impl Device {
                 told?;
             }
         }
-        if let Some(error) = failure {
-            return Err(error);
-        }
         let finished = shared.finished.into_inner();
+        let mut why = shared.halt.why().filter(|_| finished < total);
+        if let Some(error) = failure {
+            if !options.stops.is_some_and(|stops| stops.faults) {
+                return Err(error);
+            }
+            why = Some(Why::Fault(shared.halt.failed(), error));
+        }
+        if let Some(why) = why {
+            let left = shared.halt.left.into_inner();
+            let left = left.unwrap_or_else(|e| e.into_inner());
+            let mut waiting = shared
+                .inherited
+                .into_inner()
+                .unwrap_or_else(|e| e.into_inner());
+            let mut clusters = left.clusters;
+            clusters.extend(waiting.drain(..));
+            if threads > 1 {
+                clusters.sort_by_key(Cluster::first);
+            }
+            return Ok(Left::Suspended(
+                Box::new(Progress {
+                    next: shared.next.into_inner(),
+                    finished,
+                    clusters,
+                    regions: Some(shared.scratch.into_regions()),
+                    done: statistics,
+                    ..left
+                }),
+                why,
+            ));
+        }
         if finished < total {
             return Err(DispatchError::Stop {
                 kernel: dispatch.name.clone(),
@@ -465,7 +547,7 @@ impl Device {
             waves: statistics.waves,
             seconds: statistics.seconds,
         });
-        Ok(statistics)
+        Ok(Left::Done(statistics))
     }
 
     /// Makes sure that code changed since it was decoded is decoded again, as an invalidation of the
@@ -583,8 +665,13 @@ impl Shared<'_> {
     }
 
     /// Whether the program asked for the dispatch to end before its work is done. Asked between turns of waves: if
-    /// they are to pause, the answer comes when they may go on.
+    /// they are to pause, the answer comes when they may go on. That it is to be suspended counts, too.
     fn stopped_by_program(&self) -> bool {
+        if let Some(stops) = self.options.stops
+            && self.halt.is_wanted(stops)
+        {
+            return true;
+        }
         let Some(stop) = self.options.stop else {
             return false;
         };
@@ -614,7 +701,8 @@ impl Shared<'_> {
 
     /// Whether there are workgroups that nobody has started.
     fn has_groups(&self) -> bool {
-        self.next.load(Ordering::Relaxed) < self.groups.iter().product()
+        self.inherits.load(Ordering::Relaxed) > 0
+            || self.next.load(Ordering::Relaxed) < self.groups.iter().product()
     }
 
     /// Whether nothing is left to help with.

@@ -1,19 +1,17 @@
 //! Scratch memory of waves: a region for each workgroup under way, used again by the next.
 //! Dword k of lane l of a wave lies `(k * lanes + l) * 4` bytes behind the wave's base.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use super::{Dispatch, DispatchError, ScratchMemory};
 use crate::memory::{Memory, Request};
 
+/// What the allocation of a region is for.
+pub const LABEL: &str = "scratch";
+
 /// Regions of scratch.
 pub struct Scratch<'a> {
-    memory: &'a Memory,
     kernel: &'a str,
-    /// Bytes of one work-item, whole dwords.
-    per_item: u64,
-    /// Bytes of one wave.
-    per_wave: u64,
     /// Bytes of one workgroup.
     per_group: u64,
     /// Memory of the queue that regions are cut from.
@@ -21,39 +19,56 @@ pub struct Scratch<'a> {
     regions: Mutex<Regions>,
 }
 
-#[derive(Default)]
-struct Regions {
-    free: Vec<u64>,
+/// The regions that a dispatch has. They go with this value.
+pub struct Regions {
+    memory: Arc<Memory>,
+    /// Those that no workgroup has.
+    pub free: Vec<u64>,
     /// Allocated ones.
-    all: Vec<u64>,
+    pub all: Vec<u64>,
     /// How many were cut from the queue's memory.
-    cut: u64,
+    pub cut: u64,
+}
+
+/// Scratch bytes of a work-item, whole dwords, and of a wave.
+pub fn sizes(dispatch: &Dispatch) -> (u64, u64) {
+    let per_item = u64::from(dispatch.private_segment).next_multiple_of(16);
+    let per_wave = per_item * u64::from(dispatch.descriptor.wave_size);
+    (per_item, per_wave)
+}
+
+impl Regions {
+    /// None yet.
+    pub fn new(memory: &Arc<Memory>) -> Regions {
+        Regions {
+            memory: memory.clone(),
+            free: Vec::new(),
+            all: Vec::new(),
+            cut: 0,
+        }
+    }
 }
 
 impl<'a> Scratch<'a> {
-    /// Scratch for a dispatch; allocates nothing yet.
-    pub fn new(memory: &'a Memory, dispatch: &'a Dispatch, waves_per_group: u32) -> Scratch<'a> {
-        let per_item = u64::from(dispatch.private_segment).next_multiple_of(16);
-        let per_wave = per_item * u64::from(dispatch.descriptor.wave_size);
+    /// Scratch for a dispatch that has `regions` already; allocates nothing yet.
+    pub fn new(dispatch: &'a Dispatch, waves_per_group: u32, regions: Regions) -> Scratch<'a> {
+        let (_, per_wave) = sizes(dispatch);
         Scratch {
-            memory,
             kernel: &dispatch.name,
-            per_item,
-            per_wave,
             per_group: per_wave * u64::from(waves_per_group),
             of_queue: dispatch.origin.scratch,
-            regions: Mutex::default(),
+            regions: Mutex::new(regions),
         }
     }
 
-    /// Scratch bytes of one work-item.
-    pub fn per_item(&self) -> u32 {
-        self.per_item as u32
+    /// The regions, for a later run of the same dispatch.
+    pub fn into_regions(self) -> Regions {
+        self.regions.into_inner().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// Scratch bytes of one wave.
-    pub fn per_wave(&self) -> u64 {
-        self.per_wave
+    /// Scratch bytes of one workgroup.
+    pub fn per_group(&self) -> u64 {
+        self.per_group
     }
 
     /// How many workgroups can be under way at once.
@@ -87,9 +102,9 @@ impl<'a> Scratch<'a> {
             regions.cut += 1;
             return Ok(memory.base.wrapping_add((regions.cut - 1) * self.per_group));
         }
-        let region = self
+        let region = regions
             .memory
-            .allocate(&Request::new(self.per_group, "scratch"))
+            .allocate(&Request::new(self.per_group, LABEL))
             .map_err(|cause| DispatchError::Scratch {
                 kernel: self.kernel.to_owned(),
                 bytes: self.per_group,
@@ -111,10 +126,9 @@ impl<'a> Scratch<'a> {
     }
 }
 
-impl Drop for Scratch<'_> {
+impl Drop for Regions {
     fn drop(&mut self) {
-        let regions = self.regions.get_mut().unwrap_or_else(|e| e.into_inner());
-        for &region in &regions.all {
+        for &region in &self.all {
             // A region is freed once, and nobody else knows it; a failure would mean the map is damaged.
             let freed = self.memory.free(region);
             debug_assert!(freed.is_ok(), "scratch region {region:#x}: {freed:?}");

@@ -7,6 +7,7 @@ use rocjitsu_exec::run::{Counts, Stop};
 use rocjitsu_exec::wave::{Cx, Group, Unit, Waiting, Wave};
 
 use super::Shared;
+use super::suspend::At;
 use super::watch::Runner;
 
 /// What a thread runs waves with.
@@ -37,6 +38,11 @@ pub enum Slice {
         /// Whether it has.
         busy: bool,
     },
+    /// The wave was stopped and can go on.
+    Hit {
+        /// Instructions that are left of its turn.
+        left: u64,
+    },
 }
 
 impl Hands<'_, '_> {
@@ -62,8 +68,21 @@ impl Hands<'_, '_> {
                 interrupt(data);
             }
         }
+        if let Some(hit) = self.runner.take_hit()
+            && let Some(stops) = self.shared.options.stops
+        {
+            self.shared.halt.hit(hit, At::of(group, wave), stops);
+        }
         match stop {
-            Stop::Fault => Err(self.unit.fault.take()),
+            Stop::Hit => Ok(Slice::Hit {
+                left: self.runner.rest(),
+            }),
+            Stop::Fault => {
+                let fault = self.unit.fault.take();
+                // Whoever looks at the wave finds it before the instruction.
+                wave.pc = fault.as_ref().map_or(wave.pc, |fault| fault.pc);
+                Err(fault)
+            }
             Stop::Waits if wave.waiting == Waiting::Ended => {
                 wave.v.release(&mut self.unit.pool);
                 barrier::wave_ended(group);

@@ -8,6 +8,7 @@ use rocjitsu_exec::wave::Waiting;
 use super::board::Claim;
 use super::launch::Resident;
 use super::slice::Hands;
+use super::suspend::At;
 use super::team::Team;
 use super::worker::{ALONE, Round};
 use super::{DispatchError, Shared};
@@ -200,6 +201,7 @@ impl Experience {
         }
         if let Some((index, fault)) = team.first_fault(resident) {
             let wave = &resident.waves[index];
+            shared.halt.fails(At::of(&resident.group, wave));
             return Err(shared.failure_of(fault, resident.group.id, wave));
         }
         if resident.waiting(Waiting::Order) > 0 {

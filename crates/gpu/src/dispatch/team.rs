@@ -90,7 +90,7 @@ impl Team {
         hands.lent += u64::from(seat.number != OWNER);
         seat.last = index;
         let next = match &slice {
-            Ok(Slice::Turn { .. }) => {
+            Ok(Slice::Turn { .. } | Slice::Hit { .. }) => {
                 self.fruitless.fetch_add(1, Ordering::Relaxed);
                 State::GaveWay
             }

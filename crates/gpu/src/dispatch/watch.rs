@@ -5,6 +5,7 @@ use std::sync::Arc;
 use rocjitsu_exec::code::CodeView;
 use rocjitsu_exec::record::Class;
 use rocjitsu_exec::run::{Counts, Stop, run as run_unwatched};
+use rocjitsu_exec::step::{Hit, Stepper, Who};
 use rocjitsu_exec::watch::{self, Watch};
 use rocjitsu_exec::wave::Cx;
 use rocjitsu_observe::{
@@ -100,11 +101,17 @@ pub(super) struct Runner<'a> {
     watch: Option<Watch<'a>>,
     id: u64,
     instructions: bool,
+    /// For a dispatch that is to stop at some instruction.
+    stepper: Option<Stepper<'a>>,
 }
 
 impl<'a> Runner<'a> {
     /// For a worker that begins.
-    pub fn new(dispatch: &'a Dispatch, watched: Option<Watched<'a>>) -> Runner<'a> {
+    pub fn new(
+        dispatch: &'a Dispatch,
+        watched: Option<Watched<'a>>,
+        stepper: Option<Stepper<'a>>,
+    ) -> Runner<'a> {
         let inner = Events::WORKGROUPS | Events::WAVES | Events::INSTRUCTIONS;
         let watched = watched.filter(|w| w.plugins.events().any(inner));
         Runner {
@@ -112,7 +119,24 @@ impl<'a> Runner<'a> {
             id: watched.map_or(0, |w| w.id),
             instructions: watched.is_some_and(|w| w.plugins.events().any(Events::INSTRUCTIONS)),
             watch: watched.map(|w| Watch::new(Watcher::new(w.plugins))),
+            stepper,
         }
+    }
+
+    /// What stopped the last wave, if something did.
+    #[inline(always)]
+    pub fn take_hit(&mut self) -> Option<Hit> {
+        self.stepper.as_mut().and_then(Stepper::take_hit)
+    }
+
+    /// Instructions that were left of the turn of a wave that was stopped.
+    pub fn rest(&self) -> u64 {
+        self.stepper.as_ref().map_or(1, Stepper::rest)
+    }
+
+    /// Waves that may pass the breakpoint that they stand at.
+    pub fn passed(&mut self) -> Vec<(Who, u64)> {
+        self.stepper.take().map_or(Vec::new(), Stepper::into_passed)
     }
 
     fn workgroup(&self, resident: &Resident) -> Workgroup {
@@ -163,7 +187,10 @@ impl<'a> Runner<'a> {
                 let wave = name(self.id, cx.group, cx.wave);
                 watch::run(cx, code, quantum, counts, watch, &wave)
             }
-            _ => run_unwatched(cx, code, quantum, counts),
+            _ => match &mut self.stepper {
+                Some(stepper) => stepper.run(cx, code, quantum, counts),
+                None => run_unwatched(cx, code, quantum, counts),
+            },
         }
     }
 

@@ -20,6 +20,7 @@ use super::environment::FloatEnvironment;
 use super::launch::{self, Resident};
 use super::slice::{Hands, Slice};
 use super::spread::{Experience, PROBE, Plan};
+use super::suspend::{At, Position, Who, Why};
 use super::watch::Runner;
 use super::{DispatchError, Shared, team};
 
@@ -61,12 +62,39 @@ enum Turn {
 
 /// Workgroups that run together: those of a cluster, or just one.
 #[derive(Default)]
-struct Cluster {
-    groups: Vec<Resident>,
+pub struct Cluster {
+    pub groups: Vec<Resident>,
     /// The cluster's barrier, while no workgroup has it (see [`barrier::CLUSTER`]).
-    barrier: Barrier,
+    pub barrier: Barrier,
     /// Workgroups that have not ended.
-    live: usize,
+    pub live: usize,
+    /// The first workgroup that has not had its turn, where the cluster's was broken off.
+    pub next: usize,
+}
+
+impl Cluster {
+    /// Its workgroups.
+    pub fn size(&self) -> u64 {
+        self.groups.len() as u64
+    }
+
+    /// Index of its first workgroup in dispatch order.
+    pub fn first(&self) -> u64 {
+        self.groups.first().map_or(u64::MAX, |r| r.group.linear)
+    }
+
+    /// Whether its turn was broken off.
+    fn is_amid_turn(&self) -> bool {
+        self.next > 0 || self.groups.iter().any(|r| r.position.is_some())
+    }
+
+    /// Notices that a workgroup has no wave left.
+    fn group_ends(&mut self, index: usize, runner: &mut Runner<'_>) -> Result<(), DispatchError> {
+        runner.group_ends(&self.groups[index])?;
+        self.live -= 1;
+        barrier::workgroup_ended(&mut self.barrier);
+        Ok(())
+    }
 }
 
 /// What one round through the waves of a workgroup did.
@@ -99,6 +127,8 @@ struct Worker<'s, 'a> {
     started: Instant,
     /// Number of the workgroup that has its turn.
     at: u64,
+    /// Where in `resident` the next round of turns begins.
+    first: usize,
     /// What the worker told [`super::stall::Stall`] last.
     told: Option<u64>,
 }
@@ -121,7 +151,11 @@ pub fn run(shared: &Shared<'_>, recruit: Option<&dyn Fn()>) {
             },
             counts: Counts::default(),
             lent: 0,
-            runner: Runner::new(shared.dispatch, shared.watched),
+            runner: Runner::new(
+                shared.dispatch,
+                shared.watched,
+                lock(&shared.stepper).take(),
+            ),
         },
         experience: Experience::new(shared),
         waves: 0,
@@ -130,13 +164,22 @@ pub fn run(shared: &Shared<'_>, recruit: Option<&dyn Fn()>) {
         recruit,
         started: Instant::now(),
         at: 0,
+        first: shared.turn,
         told: None,
     };
     worker.hands.unit.gws = device.sync.gws.clone();
     if shared.threads == 1 {
+        // All that an earlier run left, in its order.
+        while worker.inherit() {}
         worker.own();
     } else {
         worker.take_part();
+    }
+    if shared.options.stops.is_some() {
+        let mut left = lock(&shared.halt.left);
+        left.clusters.append(&mut worker.resident);
+        left.turn = if shared.threads == 1 { worker.first } else { 0 };
+        left.passed.append(&mut worker.hands.runner.passed());
     }
     let hands = worker.hands;
     if let Err(error) = hands.runner.end() {
@@ -193,10 +236,17 @@ impl Worker<'_, '_> {
     fn own(&mut self) {
         let shared = self.hands.shared;
         shared.stall.enter();
-        let mut done = self.work();
+        let mut done = match shared.options.stops.and_then(|stops| stops.step) {
+            Some(who) => self.step(who),
+            None => self.work(),
+        };
         if let Err(error) = done {
             shared.fail(self.at, error);
-            done = self.finish();
+            // What is to be looked at stays as it is.
+            done = match shared.options.stops {
+                Some(stops) if stops.faults => Ok(()),
+                _ => self.finish(),
+            };
         }
         if let Err(error) = done {
             shared.fail(self.at, error);
@@ -213,17 +263,22 @@ impl Worker<'_, '_> {
                 return Ok(());
             }
             let version = self.hands.unit.gws.version();
-            let mut all_queued = true;
-            let mut index = 0;
+            let mut index = std::mem::take(&mut self.first);
+            let mut all_queued = index == 0;
             let mut all_sleep = true;
             while index < self.resident.len() {
                 if self.hands.shared.stopped_by_program() {
+                    self.first = index;
                     return Ok(());
                 }
                 if self.hands.shared.failed.load(Ordering::Acquire) {
-                    return self.finish();
+                    self.first = index;
+                    return match self.hands.shared.options.stops {
+                        Some(stops) if stops.faults => Ok(()),
+                        _ => self.finish(),
+                    };
                 }
-                let turn = self.turn(index)?;
+                let turn = self.turn(index).inspect_err(|_| self.first = index)?;
                 all_queued &= matches!(turn, Turn::Queued);
                 match turn {
                     Turn::Ended => {
@@ -232,7 +287,7 @@ impl Worker<'_, '_> {
                     }
                     Turn::Spins { busy } => {
                         all_sleep &= !busy;
-                        index += 1;
+                        index += usize::from(!self.resident[index].is_amid_turn());
                     }
                     Turn::Queued => index += 1,
                 }
@@ -303,9 +358,91 @@ impl Worker<'_, '_> {
         Ok(())
     }
 
+    /// Takes a cluster that a suspended run has left, if there is one.
+    fn inherit(&mut self) -> bool {
+        let shared = self.hands.shared;
+        if shared.inherits.load(Ordering::Relaxed) == 0 {
+            return false;
+        }
+        let Some(cluster) = lock(&shared.inherited).pop_front() else {
+            return false;
+        };
+        shared.inherits.fetch_sub(1, Ordering::Relaxed);
+        let waves = cluster.groups.iter().flat_map(|r| &r.waves);
+        let pages = waves.map(|wave| wave.v.pages().count()).sum();
+        self.hands.unit.pool.adopt(pages);
+        self.resident.push(cluster);
+        true
+    }
+
+    /// Has one wave execute one instruction.
+    fn step(&mut self, who: Who) -> Result<(), DispatchError> {
+        let shared = self.hands.shared;
+        let groups =
+            |cluster: &Cluster| cluster.groups.iter().position(|r| r.group.linear == who.0);
+        let found = self.resident.iter().enumerate();
+        let mut found = found.filter_map(|(at, cluster)| Some((at, groups(cluster)?)));
+        let Some((at, number)) = found.next() else {
+            shared.halt.halt(Why::Absent(who));
+            return Ok(());
+        };
+        self.at = who.0;
+        let cluster = &mut self.resident[at];
+        let resident = &mut cluster.groups[number];
+        resident.group.barriers[barrier::CLUSTER].set(cluster.barrier);
+        let Resident { group, waves, .. } = resident;
+        let Some(wave) = waves.get_mut(who.1 as usize) else {
+            shared.halt.halt(Why::Absent(who));
+            return Ok(());
+        };
+        let ready = match wave.waiting {
+            Waiting::Gws(wait) => self.hands.unit.gws.ready(wait),
+            _ => barrier::ready(wave, group),
+        };
+        if !ready {
+            shared
+                .halt
+                .halt(Why::Blocked(At::of(group, wave), wave.waiting));
+            return Ok(());
+        }
+        let mut slice = self.hands.slice(group, wave, QUANTUM);
+        if matches!(slice, Ok(Slice::Waits)) && wave.waiting == Waiting::No {
+            // It has only given way to the others before it asks memory for anything.
+            slice = self.hands.slice(group, wave, QUANTUM);
+        }
+        let waiting = wave.waiting;
+        shared.halt.halt(Why::Stepped(At::of(group, wave), waiting));
+        match slice {
+            Ok(Slice::Ended) => {
+                self.hands.runner.wave_ends(group, wave)?;
+                group.live -= 1;
+            }
+            Ok(_) => {}
+            Err(fault) => {
+                shared.halt.fails(At::of(group, wave));
+                let error = shared.failure_of(fault, group.id, wave);
+                cluster.barrier = resident.group.barriers[barrier::CLUSTER].get();
+                return Err(error);
+            }
+        }
+        let ended = group.live == 0;
+        cluster.barrier = resident.group.barriers[barrier::CLUSTER].get();
+        if ended {
+            cluster.group_ends(number, &mut self.hands.runner)?;
+        }
+        if cluster.live == 0 {
+            self.retire(at);
+            self.first = 0;
+        }
+        Ok(())
+    }
+
     /// Starts the next cluster, if there is one and (unless it is the worker's `first`) the device has room.
     fn admit(&mut self, first: bool) -> Result<bool, DispatchError> {
         let shared = self.hands.shared;
+        if self.inherit() {
+            return Ok(true);
+        }
         let total: u64 = shared.groups.iter().product();
         if shared.next.load(Ordering::Relaxed) >= total {
             return Ok(false);
@@ -328,6 +465,7 @@ impl Worker<'_, '_> {
             self.hands.runner.group_begins(resident)?;
         }
         cluster.live = cluster.groups.len();
+        cluster.next = 0;
         cluster.barrier = Barrier {
             members: size as u32,
             ..Barrier::default()
@@ -365,8 +503,17 @@ impl Worker<'_, '_> {
         let alone = self.resident.len() == 1;
         let cluster = &mut self.resident[index];
         loop {
-            let mut done = Round::default();
-            for resident in cluster.groups.iter_mut().filter(|r| r.group.live != 0) {
+            let start = std::mem::take(&mut cluster.next);
+            let mut done = Round {
+                // Those before it may have.
+                advanced: start > 0,
+                ..Round::default()
+            };
+            for number in start..cluster.groups.len() {
+                let resident = &mut cluster.groups[number];
+                if resident.group.live == 0 {
+                    continue;
+                }
                 resident.group.barriers[barrier::CLUSTER].set(cluster.barrier);
                 self.at = resident.group.linear;
                 let (hands, experience) = (&mut self.hands, &mut self.experience);
@@ -375,26 +522,34 @@ impl Worker<'_, '_> {
                     false => Plan::Alone,
                 };
                 let round = match plan {
-                    Plan::Spread => experience.spread(hands, resident)?,
-                    Plan::Alone => round(hands, resident, None)?,
+                    Plan::Spread => experience.spread(hands, resident),
+                    Plan::Alone => round(hands, resident, None),
                     Plan::Measure => {
                         let start = Instant::now();
-                        let round = round(hands, resident, Some(self.started))?;
-                        experience.learn(&round, start.elapsed());
-                        round
+                        round(hands, resident, Some(self.started))
+                            .inspect(|round| experience.learn(round, start.elapsed()))
                     }
                 };
                 cluster.barrier = resident.group.barriers[barrier::CLUSTER].get();
+                let ended = resident.group.live == 0;
+                if ended {
+                    resident.position = None;
+                }
+                let amid = resident.position.is_some();
+                let round = round.inspect_err(|_| cluster.next = number)?;
                 done.advanced |= round.advanced;
                 done.spins |= round.spins;
                 done.busy |= round.busy;
                 done.queued |= round.queued;
-                if resident.group.live == 0 {
-                    self.hands.runner.group_ends(resident)?;
-                    cluster.live -= 1;
-                    barrier::workgroup_ended(&mut cluster.barrier);
+                if ended {
+                    cluster.group_ends(number, &mut self.hands.runner)?;
                 }
                 if shared.abandons(self.at) {
+                    if cluster.live == 0 {
+                        return Ok(Turn::Ended);
+                    }
+                    let next = number + usize::from(!amid);
+                    cluster.next = next % cluster.groups.len();
                     return Ok(Turn::Spins { busy: true });
                 }
             }
@@ -423,14 +578,33 @@ fn round(
 ) -> Result<Round, DispatchError> {
     let shared = hands.shared;
     let mut done = Round::default();
-    let Resident { group, waves, .. } = resident;
-    // Where the waves always ran one after the other, the first one that is ready is the one whose turn it is.
-    let first = match resident.was_shared {
-        true => team::first_turn(waves),
-        false => 0,
-    };
-    let (behind, from) = waves.split_at_mut(first);
-    for wave in from.iter_mut().chain(behind) {
+    let Resident {
+        group,
+        waves,
+        was_shared,
+        position,
+        ..
+    } = resident;
+    let count = waves.len();
+    let from = position.take().unwrap_or_else(|| Position {
+        // Where the waves always ran one after the other, the first one that is ready is the one whose turn it is.
+        first: match *was_shared {
+            true => team::first_turn(waves) as u32,
+            false => 0,
+        },
+        place: 0,
+        left: QUANTUM,
+    });
+    // Those before it may have.
+    done.advanced = from.place > 0;
+    let mut left = from.left;
+    for place in from.place..count as u32 {
+        let quantum = std::mem::replace(&mut left, QUANTUM);
+        let mut at = (from.first + place) as usize;
+        if at >= count {
+            at -= count;
+        }
+        let Some(wave) = waves.get_mut(at) else { break };
         match wave.waiting {
             Waiting::Ended => continue,
             Waiting::Barrier(_) if !barrier::ready(wave, group) => continue,
@@ -441,12 +615,12 @@ fn round(
             _ => {}
         }
         let slice = match measured {
-            None => hands.slice(group, wave, QUANTUM),
+            None => hands.slice(group, wave, quantum),
             Some(started) => {
-                let mut left = QUANTUM;
+                let mut left = quantum;
                 loop {
                     let slice = hands.slice(group, wave, PROBE);
-                    left -= PROBE;
+                    left = left.saturating_sub(PROBE);
                     if !matches!(slice, Ok(Slice::Turn { busy: true })) || left == 0 {
                         break slice;
                     }
@@ -471,9 +645,34 @@ fn round(
                 done.spins = true;
                 done.busy |= busy;
             }
-            Err(fault) => return Err(shared.failure_of(fault, group.id, wave)),
+            Ok(Slice::Hit { left }) => {
+                *position = Some(Position {
+                    place,
+                    left,
+                    ..from
+                });
+                done.spins = true;
+                break;
+            }
+            Err(fault) => {
+                shared.halt.fails(At::of(group, wave));
+                *position = Some(Position {
+                    place,
+                    left: quantum,
+                    ..from
+                });
+                return Err(shared.failure_of(fault, group.id, wave));
+            }
         }
-        if done.long || shared.abandons(group.linear) {
+        if done.long {
+            break;
+        }
+        if shared.abandons(group.linear) {
+            *position = (place + 1 < count as u32).then_some(Position {
+                place: place + 1,
+                left: QUANTUM,
+                ..from
+            });
             break;
         }
     }

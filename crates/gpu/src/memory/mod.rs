@@ -3,6 +3,7 @@
 
 pub mod arena;
 pub mod fd;
+mod image;
 mod map;
 mod pin;
 mod share;
@@ -12,6 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock as StdRwLock};
 
 pub use arena::Arena;
+pub use image::{ImageError, MapImage, RunImage};
 use map::{Map, Mapping};
 use pin::Need;
 pub use pin::{AccessFault, Pinned};

@@ -1,4 +1,4 @@
-# Source of the kernels of spread.rs, for llvm-mc -triple=amdgcn-amd-amdhsa. gfx90a where nothing else is said.
+# Source of the kernels of mod.rs, for llvm-mc -triple=amdgcn-amd-amdhsa. gfx90a where nothing else is said.
 
 # exchange
 // one workgroup; v0 = item; s[0:1] = out. 512 items.

@@ -1,0 +1,455 @@
+//! What the commands do that run a launch: options of its end, checkpoints on the way, files and reports at the end.
+
+use std::fmt::Write as _;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::{Context, Result, bail};
+use rocjitsu_observe::Plugins;
+use serde_json::json;
+
+use super::Status;
+use crate::cli::UsageError;
+use crate::launch::element::ElementType;
+use crate::launch::npy::Array;
+use crate::launch::{Buffer, Launch};
+use crate::output::{HEAD, Output, chain, is_broken_pipe, styled, warn};
+use crate::session::{Session, Until};
+
+/// Options of what is done at the end, and of an end before the end.
+#[derive(Debug, clap::Args)]
+pub struct EndArgs {
+    /// Compare the outputs with the expected ones, which a description has; status 1 if any differs
+    #[arg(long)]
+    pub check: bool,
+    /// Write the buffer of an argument to a file afterwards: N=FILE (.npy or raw), N from 0
+    #[arg(long, value_name = "N=FILE")]
+    out: Vec<OutFile>,
+    /// Print elements of an argument's buffer afterwards: N[:TYPE[:COUNT]], N from 0
+    #[arg(long, value_name = "N[:TYPE[:COUNT]]", conflicts_with = "json")]
+    print: Vec<Print>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Write a checkpoint and end, at the point that --at names; `rocjitsu resume` goes on from there
+    #[arg(long, value_name = "FILE", requires = "at")]
+    checkpoint: Option<PathBuf>,
+    /// When: before dispatch N (from 1, see --repeat), after N wave instructions (exactly, on one thread),
+    /// or when the process gets SIGUSR1
+    #[arg(
+        long,
+        value_name = "dispatch:N|instruction:N|signal",
+        requires = "checkpoint"
+    )]
+    at: Option<Point>,
+}
+
+/// `--at`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Point {
+    Dispatch(u32),
+    Instruction(u64),
+    Signal,
+}
+
+impl FromStr for Point {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let no_number = |number: &str| format!("`{number}` is no number from 1");
+        match text.split_once(':') {
+            None if text == "signal" => Ok(Point::Signal),
+            Some(("dispatch", number)) => match number.parse() {
+                Ok(number @ 1..) => Ok(Point::Dispatch(number)),
+                _ => Err(no_number(number)),
+            },
+            Some(("instruction", number)) => match number.parse() {
+                Ok(number @ 1..) => Ok(Point::Instruction(number)),
+                _ => Err(no_number(number)),
+            },
+            _ => Err("not of the form dispatch:N, instruction:N or signal".to_owned()),
+        }
+    }
+}
+
+/// `--out N=FILE`.
+#[derive(Clone, Debug, PartialEq)]
+struct OutFile {
+    argument: usize,
+    path: PathBuf,
+}
+
+impl FromStr for OutFile {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (number, path) = text
+            .split_once('=')
+            .filter(|(_, path)| !path.is_empty())
+            .ok_or("not of the form N=FILE")?;
+        let argument = number
+            .parse()
+            .map_err(|_| format!("`{number}` is no argument number"))?;
+        Ok(OutFile {
+            argument,
+            path: PathBuf::from(path),
+        })
+    }
+}
+
+/// `--print N[:TYPE[:COUNT]]`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Print {
+    argument: usize,
+    element: Option<ElementType>,
+    count: usize,
+}
+
+impl FromStr for Print {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut parts = text.splitn(3, ':');
+        let number = parts.next().unwrap_or_default();
+        let argument = number
+            .parse()
+            .map_err(|_| format!("`{number}` is no argument number"))?;
+        let element = match parts.next() {
+            None | Some("") => None,
+            Some(name) => Some(ElementType::from_name(name).ok_or_else(|| {
+                format!("`{name}` is no element type ({})", ElementType::names())
+            })?),
+        };
+        let count = match parts.next() {
+            None => 16,
+            Some(count) => count
+                .parse()
+                .map_err(|_| format!("`{count}` is no count"))?,
+        };
+        Ok(Print {
+            argument,
+            element,
+            count,
+        })
+    }
+}
+
+fn usage(text: impl Into<String>) -> anyhow::Error {
+    UsageError(text.into()).into()
+}
+
+/// What is to be done at the end of a launch, all of it known to be possible.
+pub struct End<'a> {
+    args: &'a EndArgs,
+    files: Vec<(usize, PathBuf)>,
+    prints: Vec<(usize, Print)>,
+}
+
+impl EndArgs {
+    /// Checks the options against a launch, before it runs. `files`: buffers that other options write to files.
+    ///
+    /// # Errors
+    ///
+    /// Arguments that are no buffers, files that cannot be written.
+    pub fn prepare(&self, launch: &Launch, mut files: Vec<(usize, PathBuf)>) -> Result<End<'_>> {
+        for file in &self.out {
+            let buffer = buffer_of(launch, file.argument, "--out")?;
+            files.push((buffer, file.path.clone()));
+        }
+        writable(&files)?;
+        let mut prints = Vec::new();
+        for print in &self.print {
+            prints.push((buffer_of(launch, print.argument, "--print")?, *print));
+        }
+        Ok(End {
+            args: self,
+            files,
+            prints,
+        })
+    }
+
+    /// With `--json`, reports an error that is not one of usage on standard output as well.
+    ///
+    /// # Errors
+    ///
+    /// The result's, those of writing.
+    pub fn told(&self, file: &Path, result: Result<Status>, out: &mut Output) -> Result<Status> {
+        if let Err(error) = &result
+            && self.json
+            && !error.is::<UsageError>()
+            && !is_broken_pipe(error)
+        {
+            out.json(&json!({
+                "file": file.display().to_string(),
+                "ok": false,
+                "error": chain(error),
+            }))?;
+        }
+        result
+    }
+}
+
+impl End<'_> {
+    /// Whether a checkpoint is wanted.
+    pub fn is_kept(&self) -> bool {
+        self.args.checkpoint.is_some()
+    }
+
+    /// Checks that there is the dispatch that the checkpoint is wanted before.
+    ///
+    /// # Errors
+    ///
+    /// There is none.
+    pub fn check_repeat(&self, repeat: u32) -> Result<()> {
+        match self.args.at {
+            Some(Point::Dispatch(number)) if number > repeat => Err(usage(format!(
+                "--at dispatch:{number}: the launch has {repeat} (see --repeat)"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Runs a launch to its end, reports and writes what is wanted; or to the checkpoint.
+    ///
+    /// # Errors
+    ///
+    /// Faults of the execution, those of writing.
+    pub fn run(
+        &self,
+        session: &mut Session,
+        plugins: Option<&Plugins>,
+        out: &mut Output,
+    ) -> Result<Status> {
+        let asked = Arc::new(AtomicBool::new(false));
+        let until = match self.args.at {
+            None => Until::End,
+            Some(Point::Dispatch(number)) => Until::Dispatch(number),
+            Some(Point::Instruction(number)) => {
+                let executed = session.instructions();
+                if number < executed {
+                    bail!("--at instruction:{number}: {executed} have executed already");
+                }
+                Until::Instruction(number)
+            }
+            Some(Point::Signal) => {
+                signal_hook::flag::register(signal_hook::consts::SIGUSR1, asked.clone())
+                    .context("cannot wait for SIGUSR1")?;
+                Until::Asked(&asked)
+            }
+        };
+        let ended = session.go(until, self.args.json, plugins);
+        // They may have something to say of a run that failed; why it failed is more important.
+        let told = plugins.map_or(Ok(()), Plugins::finish);
+        let ended = ended?;
+        told?;
+        match &self.args.checkpoint {
+            Some(path) if !ended => return self.keep(session, path, out),
+            Some(path) => {
+                let path = path.display();
+                warn(&format_args!(
+                    "the launch came to its end before the checkpoint; {path} is not written"
+                ));
+            }
+            None => {}
+        }
+        let missed = self.is_kept() && self.args.at != Some(Point::Signal);
+        let status = self.finish(session, out)?;
+        Ok(if missed { Status::Bad } else { status })
+    }
+
+    /// Writes the checkpoint and says so.
+    fn keep(&self, session: &Session, path: &Path, out: &mut Output) -> Result<Status> {
+        let bytes = session.save(path)?;
+        let (dispatch, instructions) = (session.dispatches() + 1, session.instructions());
+        if self.args.json {
+            out.json(&json!({
+                "launch": session.launch.name,
+                "kernel": session.launch.kernel.name,
+                "target": session.launch.code.target().name(),
+                "gpu": session.host.gpu.name,
+                "ok": true,
+                "checkpoint": path.display().to_string(),
+                "bytes": bytes,
+                "dispatch": dispatch,
+                "wave_instructions": instructions,
+                "workgroups": session.workgroups().map(|(ended, of)| json!({ "ended": ended, "of": of })),
+            }))?;
+            return Ok(Status::Good);
+        }
+        let mut place = format!("dispatch {dispatch}");
+        if let Some((ended, of)) = session.workgroups() {
+            write!(place, ", {ended} of {of} workgroups have ended")?;
+        } else {
+            place.insert_str(0, "before ");
+        }
+        let title = format!("{} ({})", session.launch.name, session.launch.kernel.name);
+        writeln!(out, "{}", styled(HEAD, title))?;
+        let path = path.display();
+        let size = crate::output::bytes(bytes);
+        writeln!(
+            out,
+            "  stopped after {instructions} wave instructions: {place}"
+        )?;
+        writeln!(
+            out,
+            "  checkpoint {path}, {size}; `rocjitsu resume {path}` goes on"
+        )?;
+        Ok(Status::Good)
+    }
+
+    /// Writes files and reports.
+    fn finish(&self, session: &Session, out: &mut Output) -> Result<Status> {
+        let (launch, args) = (&session.launch, self.args);
+        let report = session.report()?;
+        for (index, path) in &self.files {
+            if let (Some(buffer), Some(content)) =
+                (launch.buffers.get(*index), report.contents.get(*index))
+            {
+                write_file(buffer, content, path)?;
+            }
+        }
+        if args.json {
+            report.json(args.check, out)?;
+        } else {
+            report.text(args.check, out)?;
+        }
+        for (index, print) in &self.prints {
+            if let (Some(buffer), Some(content)) =
+                (launch.buffers.get(*index), report.contents.get(*index))
+            {
+                print_elements(buffer, content, print, out)?;
+            }
+        }
+        Ok(if args.check && !report.good() {
+            Status::Bad
+        } else {
+            Status::Good
+        })
+    }
+}
+
+/// The buffer that an argument points to.
+fn buffer_of(launch: &Launch, argument: usize, option: &str) -> Result<usize> {
+    match launch.arguments.get(argument) {
+        Some(Some(index)) => Ok(*index),
+        Some(None) => Err(usage(format!(
+            "{option} {argument}: that argument is no buffer"
+        ))),
+        None => {
+            let count = launch.arguments.len();
+            Err(usage(format!(
+                "{option} {argument}: there are {count} arguments, numbered from 0"
+            )))
+        }
+    }
+}
+
+/// Checks that each file can be written, before a run that may take long; leaves what is there as it is.
+fn writable(files: &[(usize, PathBuf)]) -> Result<()> {
+    for (number, (_, path)) in files.iter().enumerate() {
+        if files.iter().take(number).any(|(_, other)| other == path) {
+            return Err(usage(format!(
+                "{} is given for two buffers",
+                path.display()
+            )));
+        }
+        let existed = path.exists();
+        std::fs::OpenOptions::new()
+            .append(true)
+            .create(true)
+            .open(path)
+            .with_context(|| format!("cannot write {}", path.display()))?;
+        if !existed {
+            std::fs::remove_file(path)
+                .with_context(|| format!("cannot write {}", path.display()))?;
+        }
+    }
+    Ok(())
+}
+
+fn write_file(buffer: &Buffer, content: &[u8], path: &Path) -> Result<()> {
+    let array = Array::new(buffer.element, &buffer.shape, content.to_vec());
+    let as_array = path.extension().is_some_and(|extension| extension == "npy");
+    let bytes = if as_array {
+        array.to_bytes()
+    } else {
+        array.data
+    };
+    std::fs::write(path, bytes).with_context(|| format!("cannot write {}", path.display()))
+}
+
+fn print_elements(buffer: &Buffer, content: &[u8], print: &Print, out: &mut Output) -> Result<()> {
+    let element = print.element.unwrap_or(buffer.element);
+    let elements = content.chunks_exact(element.bytes());
+    let all = elements.len();
+    let text: Vec<String> = elements
+        .take(print.count)
+        .map(|bytes| element.decode(bytes).to_string())
+        .collect();
+    let note = if print.count > all {
+        format!(" (all {all})")
+    } else {
+        String::new()
+    };
+    writeln!(
+        out,
+        "{} as {}: {}{note}",
+        buffer.name,
+        element.name(),
+        text.join(" ")
+    )?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_grammars() {
+        assert_eq!(
+            "2=a=b.npy".parse(),
+            Ok(OutFile {
+                argument: 2,
+                path: "a=b.npy".into()
+            })
+        );
+        assert!("2=".parse::<OutFile>().is_err() && "x=y".parse::<OutFile>().is_err());
+        assert_eq!(
+            "3".parse(),
+            Ok(Print {
+                argument: 3,
+                element: None,
+                count: 16
+            })
+        );
+        assert_eq!(
+            "3:f16:4".parse(),
+            Ok(Print {
+                argument: 3,
+                element: Some(ElementType::F16),
+                count: 4
+            })
+        );
+        assert!("3:half".parse::<Print>().is_err() && "3:f16:x".parse::<Print>().is_err());
+        assert_eq!("dispatch:2".parse(), Ok(Point::Dispatch(2)));
+        assert_eq!(
+            "instruction:9000000000".parse(),
+            Ok(Point::Instruction(9_000_000_000))
+        );
+        assert_eq!("signal".parse(), Ok(Point::Signal));
+        for wrong in [
+            "",
+            "signal:1",
+            "dispatch",
+            "dispatch:0",
+            "instruction:-1",
+            "wave:1",
+        ] {
+            assert!(wrong.parse::<Point>().is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,316 @@
+//! A launch under way: placed in a GPU's memory, run dispatch by dispatch, kept in a checkpoint and taken up from one.
+
+use std::fs::File;
+use std::io;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::{Context, Result, anyhow, bail};
+use rocjitsu_gpu::dispatch::{Stops, Suspended};
+use rocjitsu_gpu::memory::Memory;
+use rocjitsu_lanes::Backend;
+use rocjitsu_observe::{Code, Plugins, Progress, With};
+
+use crate::checkpoint::{Parts, State, file};
+use crate::commands::gpu::{Host, Request};
+use crate::commands::report::Report;
+use crate::engine::{self, Ended, Engine};
+use crate::launch::Launch;
+use crate::launch::place::{Placed, Statistics};
+use crate::output::{chain, progress};
+
+/// How far to go.
+#[derive(Clone, Copy, Debug)]
+pub enum Until<'a> {
+    /// To the end.
+    End,
+    /// To where this dispatch would begin, counted from 1.
+    Dispatch(u32),
+    /// Until as many wave instructions of the launch have executed.
+    Instruction(u64),
+    /// Until this is set.
+    Asked(&'a AtomicBool),
+}
+
+/// A launch under way.
+pub struct Session {
+    /// The launch.
+    pub launch: Launch,
+    /// What it runs on.
+    pub host: Host,
+    request: Request,
+    memory: Arc<Memory>,
+    engine: Engine,
+    placed: Placed,
+    repeat: u32,
+    runs: Vec<Statistics>,
+    suspended: Option<Suspended>,
+}
+
+/// What is asked of the host where a launch is taken up, in place of what was asked where it began.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Instead {
+    /// Worker threads.
+    pub threads: Option<u32>,
+    /// The lane back end.
+    pub lanes: Option<Backend>,
+}
+
+impl Session {
+    /// Places a launch that is to be dispatched `repeat` times, each time with fresh buffers.
+    ///
+    /// # Errors
+    ///
+    /// A launch that cannot be placed, a host that cannot run it.
+    pub fn new(launch: Launch, request: Request, host: Host, repeat: u32) -> Result<Session> {
+        let memory = Arc::new(Memory::new(host.gpu.vram_bytes));
+        let engine = engine(&launch, &host, &memory)?;
+        let placed = launch.place(&memory)?;
+        Ok(Session {
+            launch,
+            host,
+            request,
+            memory,
+            engine,
+            placed,
+            repeat,
+            runs: Vec::new(),
+            suspended: None,
+        })
+    }
+
+    /// Tells plugins of the code, before it runs.
+    ///
+    /// # Errors
+    ///
+    /// Those of the plugins.
+    pub fn tell(&self, plugins: &Plugins) -> Result<()> {
+        Ok(plugins.code_loaded(&Code {
+            base: self.placed.code.bias,
+            file: self.launch.code.data(),
+        })?)
+    }
+
+    /// Wave instructions that have executed, over all dispatches.
+    pub fn instructions(&self) -> u64 {
+        let ended: u64 = self.runs.iter().map(|run| run.wave_instructions).sum();
+        let now = self.suspended.as_ref();
+        ended + now.map_or(0, |suspended| suspended.statistics().total())
+    }
+
+    /// Dispatches that the launch is to make.
+    pub fn repeat(&self) -> u32 {
+        self.repeat
+    }
+
+    /// Dispatches that have ended.
+    pub fn dispatches(&self) -> usize {
+        self.runs.len()
+    }
+
+    /// Workgroups of the dispatch under way that have ended, if there is one, and of how many.
+    pub fn workgroups(&self) -> Option<(u64, u64)> {
+        let suspended = self.suspended.as_ref()?;
+        Some((suspended.finished(), suspended.total()))
+    }
+
+    /// Goes on as far as `until` says. Returns whether the launch has ended.
+    ///
+    /// # Errors
+    ///
+    /// A fault of the execution, one of a plugin.
+    pub fn go(&mut self, until: Until<'_>, quiet: bool, plugins: Option<&Plugins>) -> Result<bool> {
+        while self.runs.len() < self.repeat as usize {
+            let turn = self.runs.len();
+            if self.suspended.is_none() {
+                if matches!(until, Until::Dispatch(number) if number as usize <= turn + 1) {
+                    return Ok(false);
+                }
+                if turn > 0 {
+                    self.launch.fill_buffers(&self.memory, &self.placed)?;
+                }
+            }
+            let ended: u64 = self.runs.iter().map(|run| run.wave_instructions).sum();
+            let stops = match until {
+                Until::End | Until::Dispatch(_) => None,
+                Until::Instruction(number) => Some(Stops {
+                    after: Some(number.saturating_sub(ended)),
+                    ..Stops::default()
+                }),
+                Until::Asked(asked) => Some(Stops {
+                    request: Some(asked),
+                    ..Stops::default()
+                }),
+            };
+            let groups = self.launch.grid.iter().map(|&n| u64::from(n)).product();
+            let bar = progress(groups, quiet);
+            let advance = Progress(|ended, _| bar.set_position(ended));
+            let options = engine::Options {
+                threads: self.host.threads,
+                eager_registers: self.host.eager_registers,
+                observer: &With(advance, plugins),
+            };
+            let suspended = self.suspended.take();
+            let run = self.engine.go(
+                &self.launch,
+                &self.placed,
+                &options,
+                stops.as_ref(),
+                suspended,
+            );
+            bar.finish_and_clear();
+            match run? {
+                Ended::Done(statistics) => self.runs.push(statistics),
+                Ended::Suspended(suspended) => {
+                    self.suspended = Some(suspended);
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// What the launch did.
+    ///
+    /// # Errors
+    ///
+    /// Buffers that are not where they were.
+    pub fn report(&self) -> Result<Report<'_>> {
+        let contents = self.launch.read_buffers(&self.memory, &self.placed)?;
+        let buffers = self.launch.judge(&contents);
+        Ok(Report {
+            launch: &self.launch,
+            gpu: &self.host.gpu,
+            fast_matrix: self.host.fast_matrix,
+            runs: self.runs.clone(),
+            contents,
+            buffers,
+        })
+    }
+
+    /// Keeps the launch as it is in a file. Returns its size in bytes.
+    ///
+    /// # Errors
+    ///
+    /// Those of writing.
+    pub fn save(&self, path: &Path) -> Result<u64> {
+        let state = self.state()?.to_bytes()?;
+        file::create(path, &state, |sink| self.pages(sink))
+            .with_context(|| format!("cannot write {}", path.display()))
+    }
+
+    fn state(&self) -> Result<State> {
+        Ok(State::of(Parts {
+            launch: &self.launch,
+            placed: &self.placed,
+            request: &self.request,
+            map: self.memory.image()?,
+            global_sync: self.engine.device().global_sync(),
+            repeat: self.repeat,
+            runs: &self.runs,
+            suspended: self.suspended.as_ref().map(Suspended::image),
+        }))
+    }
+
+    /// Hands all pages of memory that are not zero to `sink`.
+    fn pages(&self, sink: &mut file::PageSink<'_>) -> Result<()> {
+        for (run, number) in self.memory.image()?.runs.iter().zip(0..) {
+            let each = |page, bytes: &[u8]| match sink(number, page, bytes) {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(error) => ControlFlow::<io::Error>::Break(error),
+            };
+            if let ControlFlow::Break(error) = self.memory.pages(run, each)? {
+                return Err(error.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes up a launch from a file.
+    ///
+    /// # Errors
+    ///
+    /// A file that cannot be read, is no checkpoint, is damaged or of another format; a host that cannot run it.
+    pub fn load(path: &Path, instead: Instead) -> Result<Session> {
+        let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
+        Session::read(file, instead).with_context(|| path.display().to_string())
+    }
+
+    /// The same with what is in a file.
+    ///
+    /// # Errors
+    ///
+    /// As [`Session::load`].
+    pub fn read(from: impl io::Read + io::Seek, instead: Instead) -> Result<Session> {
+        let checkpoint = file::read(from)?;
+        let state = State::from_bytes(&checkpoint.state).context("the state in it")?;
+        let mut request = state.request.clone();
+        request.threads = instead.threads.or(request.threads);
+        let repeat = state.repeat;
+        let (launch, placed, runs, rest) = state.restore().context("the launch in it")?;
+        // What is wrong with it is not the usage of the command that reads the file.
+        let host = request.resolve(launch.code.target(), instead.lanes);
+        let host = host.map_err(|error| anyhow!(chain(&error)))?;
+        let memory = Arc::new(Memory::new(host.gpu.vram_bytes));
+        memory.restore(&rest.map).context("the memory in it")?;
+        let runs_of = &rest.map.runs;
+        checkpoint.pages(|run, page, bytes| {
+            let place = runs_of.get(run as usize).and_then(|run| {
+                let offset = page.checked_mul(file::PAGE as u64)?;
+                (offset < run.bytes).then_some(run.start + offset)
+            });
+            place.is_some_and(|address| memory.write(address, bytes).is_ok())
+        })?;
+        let engine = engine(&launch, &host, &memory)?;
+        if !engine.device().set_global_sync(&rest.global_sync) {
+            bail!("the global wave sync in it is none");
+        }
+        let suspended = match &rest.suspended {
+            None => None,
+            Some(image) => {
+                let dispatch = engine::dispatch(&launch, &placed);
+                let restored = engine.device().restore(&dispatch, image);
+                Some(restored.map_err(|error| anyhow!(error).context("the dispatch in it"))?)
+            }
+        };
+        // What the end needs, so that it does not fail after all the work.
+        launch
+            .read_buffers(&memory, &placed)
+            .context("the buffers in it")?;
+        Ok(Session {
+            launch,
+            host,
+            request,
+            memory,
+            engine,
+            placed,
+            repeat,
+            runs,
+            suspended,
+        })
+    }
+}
+
+fn engine(launch: &Launch, host: &Host, memory: &Arc<Memory>) -> Result<Engine> {
+    let target = launch.code.target();
+    let engine = Engine::new(&host.gpu, target, host.backend, host.compiler, memory)?;
+    Ok(engine.with_fast_matrix(host.fast_matrix))
+}
+
+/// Bytes of a checkpoint of a launch with other state bytes or pages, as no program writes it: for tests.
+///
+/// # Errors
+///
+/// Those of writing.
+pub fn forge(state: &[u8], pages: &[(u32, u64, [u8; file::PAGE])]) -> Result<Vec<u8>> {
+    let mut file = io::Cursor::new(Vec::new());
+    file::write(&mut file, state, |sink| {
+        for (run, page, bytes) in pages {
+            sink(*run, *page, bytes)?;
+        }
+        Ok(())
+    })?;
+    Ok(file.into_inner())
+}
