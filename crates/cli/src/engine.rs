@@ -9,6 +9,7 @@ use rocjitsu_exec::record::Class;
 use rocjitsu_gpu::dispatch::{self, Device, Dispatch, DispatchError, Limits, jit};
 use rocjitsu_gpu::memory::Memory;
 use rocjitsu_isa::Target;
+use rocjitsu_kfd::FormCount;
 use rocjitsu_lanes::Backend;
 use rocjitsu_observe::Observer;
 
@@ -118,6 +119,7 @@ impl Engine {
         let how = dispatch::Options {
             threads: options.threads,
             eager_registers: options.eager_registers,
+            count_forms: true,
             ..dispatch::Options::default()
         };
         let done = self.device.dispatch(&dispatch, how, options.observer);
@@ -128,6 +130,9 @@ impl Engine {
                 .into_iter()
                 .map(|class| (class.name().to_owned(), done.of(class)))
                 .collect(),
+            bounded: done.bounded(),
+            by_default: done.by_default(),
+            forms: FormCount::list(self.device.executed(&done).into_iter()),
             waves: done.waves,
             seconds: done.seconds,
             peak_register_pages: done.peak_register_pages as u64,

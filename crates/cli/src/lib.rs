@@ -8,3 +8,4 @@ pub mod commands;
 pub mod engine;
 pub mod launch;
 pub mod output;
+pub mod page;

@@ -12,6 +12,7 @@ pub mod control;
 pub mod error;
 pub mod families;
 pub mod gws;
+pub mod forms;
 pub mod jit;
 pub mod lds;
 pub mod lower;

@@ -3,14 +3,17 @@
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result};
 use rocjitsu_isa::Target;
-use rocjitsu_observe::Plugins;
+use rocjitsu_observe::{Plugins, Sink};
 use serde_json::json;
 
+use super::fidelity::FidelityArgs;
+use super::outcome::execute;
 use super::plugins::PluginArgs;
-use super::report::execute;
+use super::report::Destination;
 use super::{Status, gpu, info};
 use crate::cli::UsageError;
 use crate::launch::arguments::{Argument, GRAMMAR, bind};
@@ -75,6 +78,11 @@ pub struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    /// Write what the launch did, and what plugins record: as JSON Lines, or as a page if the name ends with .html
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+    #[command(flatten)]
+    fidelity: FidelityArgs,
     #[command(flatten)]
     plugins: PluginArgs,
     #[command(flatten)]
@@ -174,13 +182,23 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Status> {
         && !error.is::<UsageError>()
         && !is_broken_pipe(error)
     {
-        out.json(&json!({
-            "file": args.file.display().to_string(),
-            "ok": false,
-            "error": chain(error),
-        }))?;
+        out.json(&failed(args, error))?;
     }
     result
+}
+
+/// The report of a launch that failed.
+fn failed(args: &Args, error: &anyhow::Error) -> serde_json::Value {
+    json!({
+        "file": args.file.display().to_string(),
+        "ok": false,
+        "error": chain(error),
+    })
+}
+
+/// What plugins have written into memory.
+fn taken(lines: &Mutex<Vec<u8>>) -> Vec<u8> {
+    std::mem::take(&mut *lines.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 fn launch(args: &Args, out: &mut Output) -> Result<Status> {
@@ -204,11 +222,25 @@ fn launch(args: &Args, out: &mut Output) -> Result<Status> {
         prints.push((buffer_of(launch, print.argument, "--print")?, print));
     }
     let host = args.gpu.resolve(launch.code.target())?;
-    let plugins = args.plugins.make(&args.gpu.plugins()?)?;
+    let destination = args.report.as_deref().map(Destination::new).transpose()?;
+    let (memory, lines) = Sink::memory();
+    let also = destination.is_some().then_some(memory);
+    let plugins = args.plugins.make(&args.gpu.plugins()?, also)?;
     let report = execute(launch, &host, args.repeat, args.json, plugins.as_ref());
     // They may have something to say of a run that failed; why it failed is more important.
     let told = plugins.as_ref().map_or(Ok(()), Plugins::finish);
-    let report = report?;
+    let report = match report {
+        Ok(report) => report,
+        Err(error) => {
+            if let Some(destination) = destination {
+                destination.write(failed(args, &error), &taken(&lines))?;
+            }
+            return Err(error);
+        }
+    };
+    if let Some(destination) = destination {
+        destination.write(report.json(args.check), &taken(&lines))?;
+    }
     told?;
     for (index, path) in files {
         if let (Some(buffer), Some(content)) =
@@ -218,7 +250,7 @@ fn launch(args: &Args, out: &mut Output) -> Result<Status> {
         }
     }
     if args.json {
-        report.json(args.check, out)?;
+        out.json(&report.json(args.check))?;
     } else {
         report.text(args.check, out)?;
     }
@@ -229,7 +261,8 @@ fn launch(args: &Args, out: &mut Output) -> Result<Status> {
             print_elements(buffer, content, print, out)?;
         }
     }
-    Ok(if args.check && !report.good() {
+    let exact = args.fidelity.accepts(&launch.kernel.name, &report.forms());
+    Ok(if args.check && !report.good() || !exact {
         Status::Bad
     } else {
         Status::Good

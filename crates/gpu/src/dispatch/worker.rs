@@ -133,18 +133,25 @@ pub fn run(shared: &Shared<'_>, recruit: Option<&dyn Fn()>) {
         told: None,
     };
     worker.hands.unit.gws = device.sync.gws.clone();
+    if shared.options.count_forms {
+        worker.hands.code.count_forms();
+    }
     if shared.threads == 1 {
         worker.own();
     } else {
         worker.take_part();
     }
-    let hands = worker.hands;
+    let mut hands = worker.hands;
+    let forms = hands.code.forms();
     if let Err(error) = hands.runner.end() {
         shared.fail(worker.at, error);
     }
     let mut done = lock(&shared.done);
     for (sum, n) in done.instructions.iter_mut().zip(hands.counts) {
         *sum += n;
+    }
+    if let Some(forms) = forms {
+        done.forms.join(&forms);
     }
     done.waves += worker.waves;
     done.lent_turns += hands.lent;
