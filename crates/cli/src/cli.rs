@@ -40,6 +40,8 @@ enum Command {
     Demo(commands::demo::Args),
     /// Disassemble a code object, or instructions given in hexadecimal
     Disasm(commands::disasm::Args),
+    /// Make a page of what commands and plugins have recorded
+    Report(commands::report::Args),
     /// Show which instructions are implemented
     Coverage(commands::coverage::Args),
     /// Show or check the configuration of the simulated GPU
@@ -139,6 +141,7 @@ fn run(command: &Command, out: &mut Output) -> anyhow::Result<Status> {
         Command::Info(args) => commands::info::run(args, out),
         Command::Demo(args) => commands::demo::run(args, out),
         Command::Disasm(args) => commands::disasm::run(args, out),
+        Command::Report(args) => commands::report::run(args, out),
         Command::Coverage(args) => commands::coverage::run(args, out),
         Command::Config(args) => commands::config::run(args, out),
         Command::ThreadBudgetTable(args) => commands::threads::run(args, out),

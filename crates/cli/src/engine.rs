@@ -11,6 +11,7 @@ use rocjitsu_gpu::dispatch::{
 };
 use rocjitsu_gpu::memory::Memory;
 use rocjitsu_isa::Target;
+use rocjitsu_kfd::FormCount;
 use rocjitsu_lanes::Backend;
 use rocjitsu_observe::Observer;
 
@@ -82,6 +83,7 @@ fn how<'a>(options: &Options<'a>, stops: Option<&'a Stops<'a>>) -> dispatch::Opt
     dispatch::Options {
         threads: options.threads,
         eager_registers: options.eager_registers,
+        count_forms: true,
         stops,
         ..dispatch::Options::default()
     }
@@ -181,6 +183,9 @@ impl Engine {
                 .into_iter()
                 .map(|class| (class.name().to_owned(), done.of(class)))
                 .collect(),
+            bounded: done.bounded(),
+            by_default: done.by_default(),
+            forms: FormCount::list(self.device.executed(done).into_iter()),
             waves: done.waves,
             seconds: done.seconds,
             peak_register_pages: done.peak_register_pages as u64,

@@ -9,4 +9,5 @@ pub mod commands;
 pub mod engine;
 pub mod launch;
 pub mod output;
+pub mod page;
 pub mod session;

@@ -10,12 +10,13 @@ use std::sync::atomic::AtomicBool;
 use anyhow::{Context, Result, anyhow, bail};
 use rocjitsu_gpu::dispatch::{Stops, Suspended};
 use rocjitsu_gpu::memory::Memory;
+use rocjitsu_kfd::FormCount;
 use rocjitsu_lanes::Backend;
 use rocjitsu_observe::{Code, Plugins, Progress, With};
 
 use crate::checkpoint::{Parts, State, file};
 use crate::commands::gpu::{Host, Request};
-use crate::commands::report::Report;
+use crate::commands::outcome::Report;
 use crate::engine::{self, Ended, Engine};
 use crate::launch::Launch;
 use crate::launch::place::{Placed, Statistics};
@@ -47,6 +48,8 @@ pub struct Session {
     repeat: u32,
     runs: Vec<Statistics>,
     suspended: Option<Suspended>,
+    /// What the dispatch under way executed before it was kept in a file, by form.
+    before: Vec<FormCount>,
 }
 
 /// What is asked of the host where a launch is taken up, in place of what was asked where it began.
@@ -78,6 +81,7 @@ impl Session {
             repeat,
             runs: Vec::new(),
             suspended: None,
+            before: Vec::new(),
         })
     }
 
@@ -162,7 +166,11 @@ impl Session {
             );
             bar.finish_and_clear();
             match run? {
-                Ended::Done(statistics) => self.runs.push(statistics),
+                Ended::Done(mut statistics) => {
+                    let before = self.before.drain(..);
+                    statistics.forms = FormCount::sum(before.chain(statistics.forms));
+                    self.runs.push(statistics);
+                }
                 Ended::Suspended(suspended) => {
                     self.suspended = Some(suspended);
                     return Ok(false);
@@ -211,7 +219,18 @@ impl Session {
             repeat: self.repeat,
             runs: &self.runs,
             suspended: self.suspended.as_ref().map(Suspended::image),
+            before: self.forms_under_way(),
         }))
+    }
+
+    /// What the dispatch under way has executed, by form.
+    fn forms_under_way(&self) -> Vec<FormCount> {
+        let Some(suspended) = &self.suspended else {
+            return Vec::new();
+        };
+        let since = self.engine.device().executed(suspended.statistics());
+        let since = FormCount::list(since.into_iter());
+        FormCount::sum(self.before.iter().cloned().chain(since))
     }
 
     /// Hands all pages of memory that are not zero to `sink`.
@@ -289,6 +308,7 @@ impl Session {
             repeat,
             runs,
             suspended,
+            before: rest.before,
         })
     }
 }

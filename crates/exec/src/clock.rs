@@ -3,6 +3,9 @@
 use std::sync::OnceLock;
 use std::time::Instant;
 
+/// What is not exact about times: they depend on the host.
+pub const NOT_THE_CHIPS: &str = "the time of this simulation, which no chip would show";
+
 /// Ticks per second of [`realtime`]: the reference clock of all targets here (100 MHz, the frequency the
 /// driver reports as `xtalk_clk`).
 pub const REALTIME_HZ: u64 = 100_000_000;

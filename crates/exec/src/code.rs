@@ -9,6 +9,7 @@ use rocjitsu_isa::{FeatureSet, Target, decode};
 use rocjitsu_lanes::Backend;
 
 use crate::error::{Cause, Fault};
+use crate::forms::{Form, Forms, Tally};
 use crate::jit::{self, Jit, Part};
 use crate::lower::{Lowering, State, lower};
 use crate::memory::MemoryPort;
@@ -31,7 +32,9 @@ struct Key {
 pub struct Block {
     /// The instructions in order.
     pub records: Box<[Record]>,
-    /// How many there are of each class, and how many that are only bounded.
+    /// The number of each one's form.
+    forms: Box<[u32]>,
+    /// How many there are of each class, and how many that are not exact.
     pub counts: [u32; COUNTERS],
     /// Address behind the last one.
     pub end: u64,
@@ -52,6 +55,14 @@ pub struct Block {
 }
 
 impl Block {
+    /// What it is found by.
+    pub(crate) fn key(&self) -> BlockKey {
+        BlockKey(Key {
+            pc: self.records.first().map_or(self.end, |first| first.pc),
+            state: self.state,
+        })
+    }
+
     /// What those who watch are told of its instructions.
     pub(crate) fn watched(&self) -> &[Info] {
         self.infos
@@ -70,6 +81,8 @@ pub struct CodeCache {
     /// Bytes that blocks were made from, by address.
     watched: Mutex<HashMap<u64, Box<[u8]>>>,
     epoch: AtomicU64,
+    /// All forms that were ever decoded, those of code that is gone included.
+    forms: Mutex<Forms>,
 }
 
 impl CodeCache {
@@ -83,6 +96,7 @@ impl CodeCache {
             blocks: RwLock::default(),
             watched: Mutex::default(),
             epoch: AtomicU64::new(0),
+            forms: Mutex::default(),
         }
     }
 
@@ -141,13 +155,10 @@ impl CodeCache {
         self.fast_matrix = fast;
     }
 
-    /// Calls `visit` with every record of every block that is there: of all code that waves came to and that was not
-    /// changed since.
-    pub fn visit(&self, mut visit: impl FnMut(&Record)) {
-        let blocks = self.blocks.read().unwrap_or_else(|e| e.into_inner());
-        for block in blocks.values() {
-            block.records.iter().for_each(&mut visit);
-        }
+    /// The instruction forms of all code that waves came to, by the numbers that [`Tally`] counts with. Numbers stay.
+    pub fn forms(&self) -> Vec<Form> {
+        let forms = self.forms.lock().unwrap_or_else(|e| e.into_inner());
+        forms.list().to_vec()
     }
 
     /// Drops all decoded code, as an invalidation of the instruction cache asks for.
@@ -235,8 +246,13 @@ impl CodeCache {
                 break;
             }
         }
+        let mut known = self.forms.lock().unwrap_or_else(|e| e.into_inner());
+        let number = |record: &Record| known.number(Form::of(record));
+        let forms = records.iter().map(number).collect();
+        drop(known);
         Ok(Block {
             records: records.into(),
+            forms,
             counts,
             end: pc,
             lanes: key.state.lanes(),
@@ -317,24 +333,61 @@ fn holds(memory: &mut MemoryPort<'_>, address: u64, bytes: &[u8]) -> bool {
 /// Entries of a [`CodeView`].
 const VIEW: usize = 1024;
 
+/// The entry for a block.
+#[inline(always)]
+fn slot_of(key: Key) -> usize {
+    ((key.pc >> 2) ^ (key.pc >> 12) ^ u64::from(key.state.0)) as usize % VIEW
+}
+
+/// What a block is found by, for [`CodeView::ended_early`].
+#[derive(Clone, Copy)]
+pub(crate) struct BlockKey(Key);
+
 /// A block that ran before.
 struct Seen {
     key: Key,
     block: Arc<Block>,
     /// Executions that the block was not told of.
     turns: u64,
+    /// How many of them ended early, by the number of instructions that they executed.
+    early: Vec<(u32, u64)>,
 }
 
 impl Seen {
-    fn settle(&mut self) {
+    fn ended_early(&mut self, executed: usize) {
+        let executed = executed as u32;
+        match self.early.iter_mut().find(|(at, _)| *at == executed) {
+            Some((_, times)) => *times += 1,
+            None => self.early.push((executed, 1)),
+        }
+    }
+
+    /// Tells the block of its executions, and the tally, if there is one, of its instructions'.
+    fn settle(&mut self, tally: Option<&mut Tally>) {
         let turns = std::mem::take(&mut self.turns);
+        if turns == 0 {
+            return;
+        }
         self.block.turns.fetch_add(turns, Ordering::Relaxed);
+        let Some(tally) = tally else {
+            self.early.clear();
+            return;
+        };
+        let mut times = turns;
+        self.early.sort_unstable();
+        let mut early = self.early.drain(..).peekable();
+        for (at, &form) in self.block.forms.iter().enumerate() {
+            while let Some((_, ended)) = early.next_if(|(executed, _)| *executed as usize <= at) {
+                times = times.saturating_sub(ended);
+            }
+            tally.add(form, times);
+        }
     }
 }
 
 impl Drop for Seen {
     fn drop(&mut self) {
-        self.settle();
+        self.settle(None);
     }
 }
 
@@ -349,7 +402,8 @@ pub struct Found {
 impl Found {
     /// Tells blocks how often they executed, for [`CodeCache::usage`].
     pub fn settle(&mut self) {
-        self.entries.iter_mut().flatten().for_each(Seen::settle);
+        let entries = self.entries.iter_mut().flatten();
+        entries.for_each(|seen| seen.settle(None));
     }
 }
 
@@ -358,6 +412,8 @@ pub struct CodeView<'a> {
     cache: &'a CodeCache,
     epoch: u64,
     entries: Entries,
+    /// Executions by form, if they are counted.
+    tally: Option<Tally>,
 }
 
 impl<'a> CodeView<'a> {
@@ -367,6 +423,40 @@ impl<'a> CodeView<'a> {
             cache,
             epoch: cache.epoch.load(Ordering::Acquire),
             entries: (0..VIEW).map(|_| None).collect(),
+            tally: None,
+        }
+    }
+
+    /// From now on counts executions by form.
+    pub fn count_forms(&mut self) {
+        self.settle();
+        self.tally = Some(Tally::default());
+    }
+
+    /// The executions since [`CodeView::count_forms`], if that was called; counting ends.
+    pub fn forms(&mut self) -> Option<Tally> {
+        self.tally.as_ref()?;
+        self.settle();
+        self.tally.take()
+    }
+
+    fn settle(&mut self) {
+        for seen in self.entries.iter_mut().flatten() {
+            seen.settle(self.tally.as_mut());
+        }
+    }
+
+    /// The last execution of `block`, whose `key` this is, ended behind its first `executed` instructions.
+    #[cold]
+    pub(crate) fn ended_early(&mut self, key: BlockKey, executed: usize) {
+        if self.tally.is_none() {
+            return;
+        }
+        let slot = slot_of(key.0);
+        if let Some(Some(seen)) = self.entries.get_mut(slot)
+            && seen.key == key.0
+        {
+            seen.ended_early(executed);
         }
     }
 
@@ -381,6 +471,7 @@ impl<'a> CodeView<'a> {
             cache,
             epoch: found.epoch,
             entries: found.entries,
+            tally: None,
         }
     }
 
@@ -404,6 +495,9 @@ impl<'a> CodeView<'a> {
         let now = self.cache.epoch.load(Ordering::Acquire);
         if now != self.epoch {
             self.epoch = now;
+            if self.tally.is_some() {
+                self.settle();
+            }
             self.entries.fill_with(|| None);
         }
     }
@@ -417,15 +511,19 @@ impl<'a> CodeView<'a> {
         memory: &mut MemoryPort<'_>,
     ) -> Result<&Block, Fault> {
         let key = Key { pc, state };
-        let slot = ((pc >> 2) ^ (pc >> 12) ^ u64::from(state.0)) as usize % VIEW;
+        let slot = slot_of(key);
         let hit = matches!(&self.entries[slot], Some(seen) if seen.key == key);
         if !hit {
             let block = self.cache.block(key, memory)?;
-            self.entries[slot] = Some(Seen {
+            let seen = Seen {
                 key,
                 block,
                 turns: 0,
-            });
+                early: Vec::new(),
+            };
+            if let Some(mut before) = self.entries[slot].replace(seen) {
+                before.settle(self.tally.as_mut());
+            }
         }
         match &mut self.entries[slot] {
             Some(seen) => {

@@ -11,6 +11,7 @@ pub mod code;
 pub mod control;
 pub mod error;
 pub mod families;
+pub mod forms;
 pub mod gws;
 pub mod jit;
 pub mod lds;

@@ -5,7 +5,8 @@ use std::mem::MaybeUninit;
 
 use rocjitsu_isa::{Inst, Name};
 use rocjitsu_lanes::matrix::{
-    COperand, Family, Kind, MatrixOp, Modifiers, Pointers, Prepared, ScaleFormat, ScaleOperand,
+    COperand, Element, Family, Kind, MatrixOp, Modifiers, Pointers, Prepared, ScaleFormat,
+    ScaleOperand,
 };
 
 use crate::lower::Lowering;
@@ -101,14 +102,7 @@ pub fn lower(inst: &Inst, pc: u64, lowering: &mut Lowering) -> Option<Record> {
         }
     }
     let scale = |name| lowering.source(inst, name).unwrap_or_default();
-    // Integer products wrap or saturate as documented; float ones follow the vectors where there are any.
-    if !op.a.is_integer() {
-        record.exactness = Exactness::Bounded(if lowering.fast_matrix {
-            "chains of f32 FMAs (fast matrix products)"
-        } else {
-            "order and rounding of sums as in data/numerics/mfma-arithmetic.md"
-        });
-    }
+    record.exactness = exactness(&op);
     let prepared = Prepared::new(&op);
     let need = prepared.registers();
     if need.a.max(need.b) > INPUTS || need.c.max(need.d) > ROWS || need.index.max(need.scale) > 2 {
@@ -120,6 +114,53 @@ pub fn lower(inst: &Inst, pc: u64, lowering: &mut Lowering) -> Option<Record> {
         scale: [scale(Name::scale_src0), scale(Name::scale_src1)],
     }));
     Some(record)
+}
+
+/// How sure the bits of a product are (`data/numerics/mfma-arithmetic.md`, sections 1, 4 and 7).
+fn exactness(op: &MatrixOp) -> Exactness {
+    let mods = &op.mods;
+    // Integer products wrap or saturate as documented.
+    if op.kind == Kind::LoadScale || op.a.is_integer() {
+        return Exactness::Exact;
+    }
+    if mods.fast {
+        return Exactness::Default("chains of f32 FMAs, as fast matrix products were asked for");
+    }
+    let modelled = matches!(op.family, Family::Cdna1 | Family::Cdna2 | Family::Cdna3);
+    Exactness::Default(match op.kind {
+        Kind::Sparse if op.family.is_mfma() => {
+            "the rule of the dense products on the pairs that the index selects; no vectors of sparse products"
+        }
+        Kind::Scaled => {
+            "exact sums of each block, scaled, added with one rounding; no vectors of scaled products"
+        }
+        _ if op.f8f6f4 => {
+            "exact sums of 32, added with one rounding; no vectors of F8F6F4 products"
+        }
+        _ if modelled && mods.fp16_ovfl => {
+            "overflow clamped as the manual says (FP16_OVFL); the vectors have it off"
+        }
+        _ if modelled && op.a == Element::F32 && mods.flush_f32 => {
+            "subnormals of A and B flushed as the manual says; the vectors keep them"
+        }
+        _ if modelled => {
+            return Exactness::Bounded(
+                "bits of a reference model compared with hardware (vectors in data/numerics); NaN payloads and \
+                 signs of zeros are the model's alone",
+            );
+        }
+        _ => match op.family {
+            Family::Cdna4 => {
+                "the algorithms of CDNA3, whose rules the manual repeats; no vectors of CDNA4"
+            }
+            Family::Rdna3 => {
+                "steps of two products rounded once; on chips sums of both signs differ by some ulp, and no vectors are known"
+            }
+            _ => {
+                "a chain of f32 FMAs in order of k; documents do not give the order, and no vectors are known"
+            }
+        },
+    })
 }
 
 /// Room for where the registers of an operand begin.

@@ -173,16 +173,39 @@ impl Class {
 }
 
 /// Counters of executed instructions: one for each [`Class`], and behind them one for those of all classes that are
-/// only [`Exactness::Bounded`].
-pub const COUNTERS: usize = Class::COUNT + 1;
+/// [`Exactness::Bounded`] and one for those that are [`Exactness::Default`].
+pub const COUNTERS: usize = Class::COUNT + 2;
 
-/// How close to the hardware's bits an instruction's results are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How close to the hardware's bits an instruction's results are. In the order of trust.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Exactness {
     /// As the manual defines them.
     Exact,
-    /// Within the bound stated, where the manual allows a range or the hardware's bits are not known.
+    /// Within the bound stated, where the manual allows a range, or the bits of a model that is said to agree with the
+    /// hardware.
     Bounded(&'static str),
+    /// By the rule stated, which documents give or which was chosen where they say nothing; no results of hardware
+    /// and no vectors confirm it.
+    Default(&'static str),
+}
+
+impl Exactness {
+    /// The kind in reports: `exact`, `bounded` or `default`.
+    pub fn kind(self) -> &'static str {
+        match self {
+            Exactness::Exact => "exact",
+            Exactness::Bounded(_) => "bounded",
+            Exactness::Default(_) => "default",
+        }
+    }
+
+    /// The bound or the rule.
+    pub fn reason(self) -> Option<&'static str> {
+        match self {
+            Exactness::Exact => None,
+            Exactness::Bounded(text) | Exactness::Default(text) => Some(text),
+        }
+    }
 }
 
 /// One instruction, ready to execute.
@@ -276,7 +299,8 @@ impl Record {
     #[inline]
     pub fn count<N: std::ops::AddAssign + From<bool>>(&self, counts: &mut [N; COUNTERS]) {
         counts[self.class as usize] += N::from(true);
-        counts[Class::COUNT] += N::from(self.exactness != Exactness::Exact);
+        counts[Class::COUNT] += N::from(matches!(self.exactness, Exactness::Bounded(_)));
+        counts[Class::COUNT + 1] += N::from(matches!(self.exactness, Exactness::Default(_)));
     }
 }
 

@@ -25,7 +25,7 @@ pub enum Stop {
     Hit,
 }
 
-/// Instructions executed, by [`Class`](crate::record::Class), and those that are only bounded.
+/// Instructions executed, by [`Class`](crate::record::Class), and those that are not exact.
 pub type Counts = [u64; COUNTERS];
 
 /// Runs a wave for about `quantum` instructions.
@@ -117,6 +117,10 @@ fn run_loop<L: Lanes>(
                 for r in &block.records[..=at] {
                     r.count(counts);
                 }
+                if at + 1 < block.records.len() {
+                    let key = block.key();
+                    code.ended_early(key, at + 1);
+                }
                 if std::mem::take(&mut cx.wave.code_stale) {
                     code.invalidate();
                 }
@@ -126,6 +130,8 @@ fn run_loop<L: Lanes>(
                 for r in &block.records[..at] {
                     r.count(counts);
                 }
+                let key = block.key();
+                code.ended_early(key, at);
                 return match left {
                     Flow::Again => Stop::Waits,
                     _ => Stop::Fault,

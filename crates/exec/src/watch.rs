@@ -86,8 +86,11 @@ fn run_loop<const REGISTERS: bool, const ACCESSES: bool>(
             }
         };
         cx.wave.pc = block.end;
-        for (record, info) in block.records.iter().zip(block.watched()) {
+        let key = block.key();
+        let all = block.records.len();
+        for (at, (record, info)) in block.records.iter().zip(block.watched()).enumerate() {
             if gives_way(cx, record) {
+                code.ended_early(key, at);
                 return Stop::Waits;
             }
             let step = Step {
@@ -99,27 +102,38 @@ fn run_loop<const REGISTERS: bool, const ACCESSES: bool>(
                 Ok(Flow::Next) => record.count(counts),
                 Ok(Flow::Jump) => {
                     record.count(counts);
+                    if at + 1 < all {
+                        code.ended_early(key, at + 1);
+                    }
                     break;
                 }
                 Ok(Flow::Wait) => {
                     record.count(counts);
+                    if at + 1 < all {
+                        code.ended_early(key, at + 1);
+                    }
                     if std::mem::take(&mut cx.wave.code_stale) {
                         code.invalidate();
                     }
                     return Stop::Waits;
                 }
-                Ok(Flow::Again) => return Stop::Waits,
-                Ok(Flow::Fault) => return Stop::Fault,
+                Ok(Flow::Again) => {
+                    code.ended_early(key, at);
+                    return Stop::Waits;
+                }
+                Ok(Flow::Fault) => {
+                    code.ended_early(key, at);
+                    return Stop::Fault;
+                }
                 Err(failure) => {
-                    cx.unit.fault = Some(Box::new(Fault {
-                        cause: failed(&failure),
-                        pc: record.pc,
-                    }));
+                    let (cause, pc) = (failed(&failure), record.pc);
+                    code.ended_early(key, at);
+                    cx.unit.fault = Some(Box::new(Fault { cause, pc }));
                     return Stop::Fault;
                 }
             }
         }
-        left -= block.records.len() as i64;
+        left -= all as i64;
         if left <= 0 {
             cx.wave.waiting = Waiting::Turn;
             return Stop::Quantum;

@@ -117,6 +117,10 @@ impl Driver {
                 tree.set_content(Path::new(&path), Content::Made(Arc::new(made)));
             }
         }
+        let recorder = Recorder::default();
+        if machine.options.report.is_some() || machine.options.verbose > 0 {
+            recorder.count_forms();
+        }
         Ok(Driver {
             machine,
             tree,
@@ -129,7 +133,7 @@ impl Driver {
             contexts: Mutex::default(),
             lent: Arc::default(),
             user: User::new().map_err(io("copy buffer"))?,
-            recorder: Arc::default(),
+            recorder: Arc::new(recorder),
             plugins: None,
             fork: ForkMark::new().map_err(io("fork mark"))?,
         })

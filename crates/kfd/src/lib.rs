@@ -12,6 +12,7 @@ mod dmabuf;
 mod driver;
 mod drm;
 mod event;
+mod fidelity;
 mod file;
 mod host;
 mod process;
@@ -26,6 +27,7 @@ mod user;
 
 pub use driver::{Driver, Error};
 pub use event::around_waits;
+pub use fidelity::FormCount;
 pub use report::{
     DispatchLine, Executed, Fault, Forms, Interpreted, IoctlCount, KernelCount, Own, Report,
     Results,

@@ -1,16 +1,18 @@
 //! What a run did: dispatches, packets and ioctls, faults. Written when the program ends.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
+use std::time::Instant;
 
 use rocjitsu_exec::record::Class;
-use rocjitsu_gpu::dispatch::{Device, Statistics, jit};
+use rocjitsu_gpu::dispatch::{Device, Exactness, Form, Statistics, jit};
 use rocjitsu_gpu::queue::{DispatchReport, Engine, QueueFault, error};
 use rustix::io::Errno;
 use serde::Serialize;
 
+use crate::fidelity::FormCount;
 use crate::process::lock;
 use crate::table::{DRM, KFD};
 
@@ -31,12 +33,15 @@ pub(crate) struct Recorder {
     packets: Mutex<BTreeMap<(Engine, &'static str), u64>>,
     work: Mutex<Work>,
     code: Mutex<Code>,
+    started: Instant,
+    /// Whether executions are counted by form: somebody wants the report.
+    counts_forms: AtomicBool,
     /// Grows with everything that is recorded; says whether a report that was written is still true.
     changes: AtomicU64,
 }
 
-/// Instruction forms by target, name and encoding, with the bound of those that are not exact.
-type Seen = BTreeMap<(&'static str, &'static str, String), Option<&'static str>>;
+/// Instruction forms by target, name and encoding, with how exact they are.
+type Seen = BTreeMap<(&'static str, String, String), Exactness>;
 
 /// What code ran.
 #[derive(Debug, Default)]
@@ -59,8 +64,10 @@ impl fmt::Debug for Live {
 impl Code {
     fn add(seen: &mut Seen, device: &Device) {
         let target = device.target().name();
-        for ((name, encoding), bound) in device.forms() {
-            seen.insert((target, name, encoding), bound);
+        for form in device.forms() {
+            let key = (target, form.name(), format!("{:?}", form.format));
+            let known = seen.entry(key).or_insert(form.exactness);
+            *known = form.exactness.max(*known);
         }
     }
 
@@ -78,6 +85,8 @@ struct Work {
     dispatches: Vec<DispatchLine>,
     dispatches_not_listed: u64,
     kernels: BTreeMap<String, KernelCount>,
+    /// Executions by form, for each kernel.
+    forms: HashMap<String, HashMap<Form, u64>>,
     faults: Vec<Fault>,
     refused_packets: BTreeMap<&'static str, u64>,
     refused_instructions: u64,
@@ -121,6 +130,8 @@ pub struct DispatchLine {
     pub waves: u64,
     /// Wave instructions.
     pub instructions: u64,
+    /// Seconds from the start of the driver to the dispatch's first wave.
+    pub start: f64,
     /// Seconds from the first wave to the last.
     pub seconds: f64,
     /// Why it stopped.
@@ -141,6 +152,10 @@ pub struct KernelCount {
     pub instructions: BTreeMap<&'static str, u64>,
     /// Those of them whose results are only within a bound of the hardware's.
     pub bounded: u64,
+    /// Those that follow a rule which nothing confirms.
+    pub by_default: u64,
+    /// Wave instructions by form, those that are not exact first.
+    pub forms: Vec<FormCount>,
     /// Seconds.
     pub seconds: f64,
 }
@@ -150,6 +165,7 @@ impl KernelCount {
         self.waves += statistics.waves;
         self.seconds += statistics.seconds;
         self.bounded += statistics.bounded();
+        self.by_default += statistics.by_default();
         for class in Class::ALL {
             let count = statistics.of(class);
             if count > 0 {
@@ -175,19 +191,21 @@ pub struct Results {
     pub exact: u64,
     /// Within a bound that is stated with the form.
     pub bounded: u64,
-    /// By a default instead of a definition. None does: what has no semantics is refused.
+    /// By a rule that no results of hardware and no vectors confirm; it is stated with the form.
     pub by_default: u64,
     /// Refused: each stopped its queue.
     pub refused: u64,
 }
 
-/// The instruction forms of one target in code that waves came to. Code that was overwritten is not counted.
+/// The instruction forms of one target in code that waves came to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Forms {
     /// Those with the hardware's bits, as `name (encoding)`.
     pub exact: Vec<String>,
     /// Those that are bounded, with the bound.
     pub bounded: BTreeMap<String, &'static str>,
+    /// Those that follow an unconfirmed rule, with the rule.
+    pub by_default: BTreeMap<String, &'static str>,
 }
 
 /// How wave instructions executed. Code that has changed or gone since is left out.
@@ -304,6 +322,8 @@ impl Default for Recorder {
             packets: Mutex::default(),
             work: Mutex::default(),
             code: Mutex::default(),
+            started: Instant::now(),
+            counts_forms: AtomicBool::new(false),
             changes: AtomicU64::new(0),
         }
     }
@@ -365,6 +385,16 @@ impl Recorder {
         self.changes.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// From now on dispatches count executions by form.
+    pub(crate) fn count_forms(&self) {
+        self.counts_forms.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether they do.
+    pub(crate) fn counts_forms(&self) -> bool {
+        self.counts_forms.load(Ordering::Relaxed)
+    }
+
     /// A number that grows with everything that is recorded.
     pub(crate) fn changes(&self) -> u64 {
         self.changes.load(Ordering::Relaxed)
@@ -395,6 +425,12 @@ impl Recorder {
             Ok(statistics) => kernel.add(statistics),
             Err(_) => kernel.failed += 1,
         }
+        if !ran.forms.is_empty() {
+            let counts = work.forms.entry(ran.kernel.to_owned()).or_default();
+            for (form, count) in &ran.forms {
+                *counts.entry(*form).or_default() += count;
+            }
+        }
         if work.dispatches.len() >= LISTED {
             work.dispatches_not_listed += 1;
             return;
@@ -407,6 +443,7 @@ impl Recorder {
             workgroup: ran.workgroup,
             waves: statistics.waves,
             instructions: statistics.total(),
+            start: (self.started.elapsed().as_secs_f64() - statistics.seconds).max(0.0),
             seconds: statistics.seconds,
             error: ran.outcome.as_ref().err().cloned(),
         });
@@ -433,13 +470,16 @@ impl Recorder {
             engine.insert(name, count);
         }
         let mut forms: BTreeMap<_, Forms> = BTreeMap::new();
-        for ((target, name, encoding), bound) in lock(&self.code).all() {
+        for ((target, name, encoding), exactness) in lock(&self.code).all() {
             let forms = forms.entry(target).or_default();
             let form = format!("{name} ({encoding})");
-            match bound {
-                None => forms.exact.push(form),
-                Some(bound) => {
+            match exactness {
+                Exactness::Exact => forms.exact.push(form),
+                Exactness::Bounded(bound) => {
                     forms.bounded.insert(form, bound);
+                }
+                Exactness::Default(rule) => {
+                    forms.by_default.insert(form, rule);
                 }
             }
         }
@@ -455,15 +495,21 @@ impl Recorder {
                 results.exact += count;
             }
             results.bounded += kernel.bounded;
+            results.by_default += kernel.by_default;
         }
-        results.exact -= results.bounded;
+        results.exact -= results.bounded + results.by_default;
+        let mut kernels = work.kernels.clone();
+        for (name, kernel) in &mut kernels {
+            let counts = work.forms.get(name).into_iter().flatten();
+            kernel.forms = FormCount::list(counts.map(|(form, count)| (*form, *count)));
+        }
         Report {
             results,
             forms,
             packets_refused: work.refused_packets.clone(),
             dispatches: work.dispatches.clone(),
             dispatches_not_listed: work.dispatches_not_listed,
-            kernels: work.kernels.clone(),
+            kernels,
             instructions,
             faults: work.faults.clone(),
             packets,
@@ -538,6 +584,10 @@ impl fmt::Display for Report {
                 "  {:>9.3} s  {:>7} x  {name}",
                 kernel.seconds, kernel.dispatches
             )?;
+        }
+        let rows = self.kernels.values().flat_map(|kernel| &kernel.forms);
+        for row in FormCount::sum(rows.filter(|row| row.is_inexact()).cloned()) {
+            writeln!(f, "  {}", row.line())?;
         }
         for fault in &self.faults {
             writeln!(f, "  stopped: {}: {}", fault.gpu, fault.text)?;

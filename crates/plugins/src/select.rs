@@ -77,16 +77,18 @@ impl FromStr for SinkKind {
 }
 
 /// Where records go.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Default)]
 pub struct Sinks {
     /// The kinds; none is standard error.
     pub kinds: Vec<SinkKind>,
     /// Directory for files.
     pub directory: Option<PathBuf>,
+    /// A place for all records beside these and beside plugins' own files.
+    pub also: Option<Sink>,
 }
 
 /// All that a run asks for.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Default)]
 pub struct Chosen {
     /// The plugins.
     pub plugins: Vec<Selection>,
@@ -118,6 +120,7 @@ impl Chosen {
             sinks: Sinks {
                 kinds: kinds.collect::<Result<_, _>>()?,
                 directory: options.directory.clone(),
+                also: None,
             },
         })
     }
@@ -172,11 +175,12 @@ fn with_sinks(selection: &Selection, sinks: &Sinks) -> Result<Box<dyn Plugin>, S
         return make(&selection, Lines::new(Vec::new()));
     }
     make(&selection, Lines::new(Vec::new()))?;
-    let lines = match own {
-        Some(path) => Lines::new(vec![open(Path::new(&path))?]),
-        None => lines(&selection.name, sinks)?,
+    let mut places = match own {
+        Some(path) => vec![open(Path::new(&path))?],
+        None => places(&selection.name, sinks)?,
     };
-    make(&selection, lines)
+    places.extend(sinks.also.clone());
+    make(&selection, Lines::new(places))
 }
 
 /// Makes one plugin, whose records go to `lines`.
@@ -217,7 +221,7 @@ fn open(path: &Path) -> Result<Sink, String> {
     Sink::file(&path).map_err(|e| format!("cannot write {}: {e}", path.display()))
 }
 
-fn lines(name: &str, sinks: &Sinks) -> Result<Lines, String> {
+fn places(name: &str, sinks: &Sinks) -> Result<Vec<Sink>, String> {
     let mut all = Vec::new();
     for kind in &sinks.kinds {
         all.push(match kind {
@@ -232,7 +236,7 @@ fn lines(name: &str, sinks: &Sinks) -> Result<Lines, String> {
     if all.is_empty() {
         all.push(Sink::Stderr);
     }
-    Ok(Lines::new(all))
+    Ok(all)
 }
 
 #[cfg(test)]

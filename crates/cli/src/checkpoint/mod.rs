@@ -20,6 +20,7 @@ use crate::launch::element::ElementType;
 use crate::launch::kernarg::Kernarg;
 use crate::launch::place::{Compiled, Placed, Statistics};
 use crate::launch::{Buffer, Golden, Launch};
+use rocjitsu_kfd::FormCount;
 
 /// The state in a checkpoint.
 #[derive(Serialize, Deserialize)]
@@ -37,6 +38,7 @@ pub struct State {
     runs: Vec<RunState>,
     /// The dispatch under way.
     pub suspended: Option<Image>,
+    before: Vec<FormState>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -94,6 +96,19 @@ struct RunState {
     seconds: f64,
     peak_register_pages: u64,
     lane_back_end: String,
+    bounded: u64,
+    by_default: u64,
+    forms: Vec<FormState>,
+}
+
+/// Executions of an instruction form.
+#[derive(Serialize, Deserialize)]
+struct FormState {
+    instruction: String,
+    encoding: String,
+    exactness: String,
+    reason: Option<String>,
+    count: u64,
 }
 
 const DIRECTIONS: [Direction; 4] = [
@@ -295,6 +310,9 @@ impl RunState {
             seconds: run.seconds,
             peak_register_pages: run.peak_register_pages,
             lane_back_end: run.lane_back_end.clone(),
+            bounded: run.bounded,
+            by_default: run.by_default,
+            forms: run.forms.iter().map(FormState::of).collect(),
         }
     }
 
@@ -306,9 +324,34 @@ impl RunState {
             seconds: self.seconds,
             peak_register_pages: self.peak_register_pages,
             lane_back_end: self.lane_back_end,
+            bounded: self.bounded,
+            by_default: self.by_default,
+            forms: self.forms.into_iter().map(FormState::restore).collect(),
             compiled: Compiled::No {
                 why: "it ran before the checkpoint".to_owned(),
             },
+        }
+    }
+}
+
+impl FormState {
+    fn of(form: &FormCount) -> FormState {
+        FormState {
+            instruction: form.instruction.clone(),
+            encoding: form.encoding.clone(),
+            exactness: form.exactness.to_string(),
+            reason: form.reason.as_ref().map(ToString::to_string),
+            count: form.count,
+        }
+    }
+
+    fn restore(self) -> FormCount {
+        FormCount {
+            instruction: self.instruction,
+            encoding: self.encoding,
+            exactness: self.exactness.into(),
+            reason: self.reason.map(Into::into),
+            count: self.count,
         }
     }
 }
@@ -331,6 +374,8 @@ pub struct Parts<'a> {
     pub runs: &'a [Statistics],
     /// The one under way.
     pub suspended: Option<Image>,
+    /// What it has executed, by form.
+    pub before: Vec<FormCount>,
 }
 
 impl State {
@@ -345,6 +390,7 @@ impl State {
             repeat: parts.repeat,
             runs: parts.runs.iter().map(RunState::of).collect(),
             suspended: parts.suspended,
+            before: parts.before.iter().map(FormState::of).collect(),
         }
     }
 
@@ -385,6 +431,7 @@ impl State {
             map: self.map,
             global_sync: self.global_sync,
             suspended: self.suspended,
+            before: self.before.into_iter().map(FormState::restore).collect(),
         };
         Ok((launch, placed, runs, rest))
     }
@@ -398,4 +445,6 @@ pub struct Rest {
     pub global_sync: Vec<[u64; 4]>,
     /// The dispatch under way.
     pub suspended: Option<Image>,
+    /// What it has executed, by form.
+    pub before: Vec<FormCount>,
 }

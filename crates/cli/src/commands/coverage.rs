@@ -31,7 +31,8 @@ pub struct Args {
     /// List the instructions without semantics, and those that no instance could be made of
     #[arg(long)]
     missing: bool,
-    /// List the instructions whose results are within a bound, with the bound
+    /// List the instructions whose results are within a bound, with the bound, and those that follow a rule which no
+    /// results of hardware confirm, with the rule
     #[arg(long)]
     bounded: bool,
     /// Print JSON
@@ -46,6 +47,8 @@ struct Tally {
     exact: u32,
     /// They execute within a stated bound.
     bounded: u32,
+    /// They execute by a rule that nothing confirms.
+    by_default: u32,
     /// They decode and do not execute.
     missing: u32,
     /// They decode, belong to graphics, and do not execute.
@@ -59,6 +62,7 @@ struct Tally {
 enum Support {
     Exact,
     Bounded(&'static str),
+    Default(&'static str),
     Missing,
     Untried,
 }
@@ -87,6 +91,8 @@ struct Coverage {
     graphics: BTreeSet<&'static str>,
     /// Operations whose results are within a bound, and the bound.
     bounded: BTreeMap<&'static str, &'static str>,
+    /// Operations that follow a rule which nothing confirms, and the rule.
+    by_default: BTreeMap<&'static str, &'static str>,
     /// Operations with a form that no instance could be made of.
     untried: BTreeSet<&'static str>,
 }
@@ -95,27 +101,33 @@ impl Tally {
     fn add(&mut self, other: &Tally) {
         self.exact += other.exact;
         self.bounded += other.bounded;
+        self.by_default += other.by_default;
         self.missing += other.missing;
         self.graphics += other.graphics;
         self.untried += other.untried;
     }
 
     fn forms(&self) -> u32 {
-        self.exact + self.bounded + self.missing + self.graphics + self.untried
+        self.executing() + self.missing + self.graphics + self.untried
+    }
+
+    fn executing(&self) -> u32 {
+        self.exact + self.bounded + self.by_default
     }
 
     /// Part of the forms outside graphics that execute, in percent.
     fn percent(&self) -> f64 {
         let all = (self.forms() - self.graphics).max(1);
-        100.0 * f64::from(self.exact + self.bounded) / f64::from(all)
+        100.0 * f64::from(self.executing()) / f64::from(all)
     }
 
     fn line(&self, name: &str) -> String {
         format!(
-            "{name:<14} {:>6} {:>6} {:>8} {:>8} {:>9} {:>9} {:>8.1}%",
+            "{name:<14} {:>6} {:>6} {:>8} {:>8} {:>8} {:>9} {:>9} {:>8.1}%",
             self.forms(),
             self.exact,
             self.bounded,
+            self.by_default,
             self.missing,
             self.graphics,
             self.untried,
@@ -128,6 +140,7 @@ impl Tally {
             "forms": self.forms(),
             "exact": self.exact,
             "bounded": self.bounded,
+            "by_default": self.by_default,
             "missing": self.missing,
             "graphics": self.graphics,
             "not_tried": self.untried,
@@ -155,7 +168,7 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Status> {
         return Ok(Status::Good);
     }
     let head = format!(
-        "{:<14} {:>6} {:>6} {:>8} {:>8} {:>9} {:>9} {:>9}",
+        "{:<14} {:>6} {:>6} {:>8} {:>8} {:>8} {:>9} {:>9} {:>9}",
         if args.target.is_some() {
             "encoding"
         } else {
@@ -164,6 +177,7 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Status> {
         "forms",
         "exact",
         "bounded",
+        "default",
         "missing",
         "graphics",
         "not tried",
@@ -193,6 +207,9 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Status> {
         if args.bounded {
             for (name, bound) in &coverage.bounded {
                 writeln!(out, "  {name}: {bound}")?;
+            }
+            for (name, rule) in &coverage.by_default {
+                writeln!(out, "  {name} (by default): {rule}")?;
             }
         }
     }
@@ -238,6 +255,7 @@ fn support(row: &Row, set: FeatureSet, wave: u32) -> Support {
         match lower(&inst, 0, &mut lowering).map(|record| record.exactness) {
             Some(Exactness::Exact) => return Support::Exact,
             Some(Exactness::Bounded(bound)) => return Support::Bounded(bound),
+            Some(Exactness::Default(rule)) => return Support::Default(rule),
             None => found = Support::Missing,
         }
     }
@@ -252,6 +270,7 @@ impl Coverage {
             missing: BTreeMap::new(),
             graphics: BTreeSet::new(),
             bounded: BTreeMap::new(),
+            by_default: BTreeMap::new(),
             untried: BTreeSet::new(),
         };
         let executes = EXECUTABLE.contains(&target);
@@ -291,7 +310,11 @@ impl Coverage {
                     by_bits.insert(bits, found);
                 }
             }
-            if !executes && matches!(found, Support::Exact | Support::Bounded(_)) {
+            let tried = matches!(
+                found,
+                Support::Exact | Support::Bounded(_) | Support::Default(_)
+            );
+            if !executes && tried {
                 found = Support::Missing;
             }
             match found {
@@ -299,6 +322,10 @@ impl Coverage {
                 Support::Bounded(bound) => {
                     tally.bounded += 1;
                     coverage.bounded.insert(name, bound);
+                }
+                Support::Default(rule) => {
+                    tally.by_default += 1;
+                    coverage.by_default.insert(name, rule);
                 }
                 Support::Untried => {
                     tally.untried += 1;
@@ -336,6 +363,7 @@ impl Coverage {
             object.insert("encodings".to_owned(), json!(by_encoding));
             if args.bounded {
                 object.insert("within_a_bound".to_owned(), json!(self.bounded));
+                object.insert("by_a_default".to_owned(), json!(self.by_default));
             }
             if args.missing {
                 object.insert("instructions_not_tried".to_owned(), json!(self.untried));
@@ -369,7 +397,7 @@ mod tests {
     fn a_target_that_is_only_disassembled_executes_nothing() {
         let coverage = Coverage::of(Target::Gfx908);
         let total = coverage.total();
-        assert_eq!((total.exact, total.bounded), (0, 0));
+        assert_eq!(total.executing(), 0);
         assert!(total.missing > 1000, "{total:?}");
         let gap = coverage.missing.get("v_add_f32").and_then(|gap| gap.reason);
         assert_eq!(gap, Some(DISASSEMBLED_ONLY));

@@ -4,14 +4,16 @@ use std::fmt::Write as _;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail};
-use rocjitsu_observe::Plugins;
-use serde_json::json;
+use rocjitsu_observe::{Plugins, Sink};
+use serde_json::{Value, json};
 
 use super::Status;
+use super::fidelity::FidelityArgs;
+use super::report::Destination;
 use crate::cli::UsageError;
 use crate::launch::element::ElementType;
 use crate::launch::npy::Array;
@@ -34,6 +36,11 @@ pub struct EndArgs {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    /// Write what the launch did, and what plugins record: as JSON, or as a page if the name ends with .html
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+    #[command(flatten)]
+    fidelity: FidelityArgs,
     /// Write a checkpoint and end, at the point that --at names; `rocjitsu resume` goes on from there
     #[arg(long, value_name = "FILE", requires = "at")]
     checkpoint: Option<PathBuf>,
@@ -146,6 +153,26 @@ pub struct End<'a> {
     args: &'a EndArgs,
     files: Vec<(usize, PathBuf)>,
     prints: Vec<(usize, Print)>,
+    report: Option<Written>,
+}
+
+/// A report that is to be written: where, and what plugins record until then.
+struct Written {
+    destination: Destination,
+    sink: Sink,
+    lines: Arc<Mutex<Vec<u8>>>,
+}
+
+impl Written {
+    fn write(&self, report: Value) -> Result<()> {
+        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        self.destination.write(report, &std::mem::take(&mut *lines))
+    }
+}
+
+/// The report of a launch that failed.
+fn failed(file: &str, error: &anyhow::Error) -> Value {
+    json!({ "file": file, "ok": false, "error": chain(error) })
 }
 
 impl EndArgs {
@@ -164,10 +191,20 @@ impl EndArgs {
         for print in &self.print {
             prints.push((buffer_of(launch, print.argument, "--print")?, *print));
         }
+        let written = |path: &PathBuf| {
+            let (sink, lines) = Sink::memory();
+            let destination = Destination::new(path)?;
+            Ok::<_, anyhow::Error>(Written {
+                destination,
+                sink,
+                lines,
+            })
+        };
         Ok(End {
             args: self,
             files,
             prints,
+            report: self.report.as_ref().map(written).transpose()?,
         })
     }
 
@@ -182,11 +219,7 @@ impl EndArgs {
             && !error.is::<UsageError>()
             && !is_broken_pipe(error)
         {
-            out.json(&json!({
-                "file": file.display().to_string(),
-                "ok": false,
-                "error": chain(error),
-            }))?;
+            out.json(&failed(&file.display().to_string(), error))?;
         }
         result
     }
@@ -196,6 +229,11 @@ impl End<'_> {
     /// Whether a checkpoint is wanted.
     pub fn is_kept(&self) -> bool {
         self.args.checkpoint.is_some()
+    }
+
+    /// Where plugins are to record for the report as well.
+    pub fn sink(&self) -> Option<Sink> {
+        self.report.as_ref().map(|report| report.sink.clone())
     }
 
     /// Checks that there is the dispatch that the checkpoint is wanted before.
@@ -243,7 +281,13 @@ impl End<'_> {
         let ended = session.go(until, self.args.json, plugins);
         // They may have something to say of a run that failed; why it failed is more important.
         let told = plugins.map_or(Ok(()), Plugins::finish);
-        let ended = ended?;
+        let ended = match (ended, &self.report) {
+            (Err(error), Some(report)) => {
+                report.write(failed(&session.launch.name, &error))?;
+                return Err(error);
+            }
+            (ended, _) => ended?,
+        };
         told?;
         match &self.args.checkpoint {
             Some(path) if !ended => return self.keep(session, path, out),
@@ -311,8 +355,11 @@ impl End<'_> {
                 write_file(buffer, content, path)?;
             }
         }
+        if let Some(written) = &self.report {
+            written.write(report.json(args.check))?;
+        }
         if args.json {
-            report.json(args.check, out)?;
+            out.json(&report.json(args.check))?;
         } else {
             report.text(args.check, out)?;
         }
@@ -323,7 +370,8 @@ impl End<'_> {
                 print_elements(buffer, content, print, out)?;
             }
         }
-        Ok(if args.check && !report.good() {
+        let exact = args.fidelity.accepts(&launch.kernel.name, &report.forms());
+        Ok(if args.check && !report.good() || !exact {
             Status::Bad
         } else {
             Status::Good

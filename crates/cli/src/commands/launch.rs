@@ -109,7 +109,7 @@ fn launch(args: &Args, out: &mut Output) -> Result<Status> {
     let request = args.gpu.request()?;
     let host = request.resolve(launch.code.target(), args.gpu.lanes())?;
     lds_fits(args, &launch, host.gpu.lds_kib << 10)?;
-    let plugins = args.plugins.make(&args.gpu.plugins()?)?;
+    let plugins = args.plugins.make(&args.gpu.plugins()?, end.sink())?;
     if end.is_kept() && plugins.is_some() {
         return Err(usage(
             "--checkpoint goes with no plugins: they would hear only of a part of the launch",

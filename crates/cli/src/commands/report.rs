@@ -1,161 +1,111 @@
-//! Reporting on a launch, in words and as JSON.
+//! `rocjitsu report`: a page of the records of a run.
 
-use std::io::Write;
+use std::path::{Path, PathBuf};
 
-use anyhow::Result;
-use rocjitsu_config::Gpu;
-use serde_json::json;
+use anyhow::{Context, Result};
+use serde_json::Value;
 
-use crate::launch::outcome::{BufferOutcome, Verdict};
-use crate::launch::place::Statistics;
-use crate::launch::{Launch, sha256};
-use crate::output::{BAD, DIM, GOOD, HEAD, Output, bytes, count, peak_resident_bytes, styled};
+use super::Status;
+use crate::output::Output;
+use crate::page::{Records, page};
 
-/// What a launch did.
-pub struct Report<'a> {
-    /// The launch.
-    pub launch: &'a Launch,
-    /// The GPU it ran on.
-    pub gpu: &'a Gpu,
-    /// Matrix products were plain chains of FMAs: results are not the GPU's bits.
-    pub fast_matrix: bool,
-    /// Statistics of every run.
-    pub runs: Vec<Statistics>,
-    /// Contents of the buffers after the last run.
-    pub contents: Vec<Vec<u8>>,
-    /// Verdicts on them.
-    pub buffers: Vec<BufferOutcome>,
+/// Arguments of `report`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Files are reports of `run --report`, `launch --report` and `launch --json`, the JSON Lines of plugins, and the time
+lines of the plugin `trace`. All go onto one page, which needs no other file and no network.")]
+pub struct Args {
+    /// What commands and plugins have written
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Where the page goes; by default beside the first file, with .html in place of its ending
+    #[arg(short, long, value_name = "FILE.html")]
+    output: Option<PathBuf>,
 }
 
-impl Report<'_> {
-    /// The run that took the least time.
-    fn fastest(&self) -> Statistics {
-        let fastest = self
-            .runs
-            .iter()
-            .min_by(|a, b| a.seconds.total_cmp(&b.seconds));
-        fastest.cloned().unwrap_or_default()
+/// Writes the page.
+///
+/// # Errors
+///
+/// A file that cannot be read or holds something else, a page that cannot be written.
+pub fn run(args: &Args, _: &mut Output) -> Result<Status> {
+    let mut records = Records::default();
+    for file in &args.files {
+        read(&mut records, file)?;
+    }
+    let beside = || args.files.first().map(|file| file.with_extension("html"));
+    let to = args.output.clone().or_else(beside).unwrap_or_default();
+    write(&to, &page(&records))?;
+    Ok(Status::Good)
+}
+
+/// Reads the records of a file.
+///
+/// # Errors
+///
+/// One that cannot be read or holds something else.
+pub fn read(records: &mut Records, file: &Path) -> Result<()> {
+    let text = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
+    let text = String::from_utf8_lossy(&text);
+    records.read(&file.display().to_string(), &text)
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    std::fs::write(path, text)
+        .with_context(|| format!("cannot write the report {}", path.display()))
+}
+
+/// Whether a report is to be a page.
+pub fn is_page(path: &Path) -> bool {
+    let end = path.extension();
+    end.is_some_and(|end| end.eq_ignore_ascii_case("html") || end.eq_ignore_ascii_case("htm"))
+}
+
+/// Where a command's report goes.
+#[derive(Debug)]
+pub struct Destination(PathBuf);
+
+impl Destination {
+    /// A file that can be written.
+    ///
+    /// # Errors
+    ///
+    /// It cannot: better to know before a run that may take long.
+    pub fn new(path: &Path) -> Result<Destination> {
+        let refused = || format!("cannot write the report {}", path.display());
+        let mut options = std::fs::OpenOptions::new();
+        options
+            .append(true)
+            .create(true)
+            .open(path)
+            .with_context(refused)?;
+        Ok(Destination(path.to_owned()))
     }
 
-    /// Whether every buffer is as it should be.
-    pub fn good(&self) -> bool {
-        self.buffers.iter().all(|buffer| buffer.verdict.good())
-    }
-
-    /// Writes the report as JSON. `check` says whether the verdicts count.
+    /// Writes a report, with the lines that plugins wrote.
     ///
     /// # Errors
     ///
     /// Those of writing.
-    pub fn json(&self, check: bool, out: &mut Output) -> Result<()> {
-        let run = self.fastest();
-        let kernel = &self.launch.kernel;
-        let rate = if run.seconds > 0.0 {
-            run.wave_instructions as f64 / run.seconds
-        } else {
-            0.0
-        };
-        let mut buffers = Vec::new();
-        for (outcome, content) in self.buffers.iter().zip(&self.contents) {
-            let unchecked = BufferOutcome {
-                name: outcome.name.clone(),
-                verdict: Verdict::Unchecked,
-            };
-            let mut buffer = json!(if check { outcome } else { &unchecked });
-            buffer["bytes"] = json!(content.len());
-            buffer["sha256"] = json!(sha256(content));
-            buffers.push(buffer);
-        }
-        out.json(&json!({
-            "launch": self.launch.name,
-            "kernel": kernel.name,
-            "target": self.launch.code.target().name(),
-            "gpu": self.gpu.name,
-            "grid": self.launch.grid,
-            "block": self.launch.block,
-            "ok": !check || self.good(),
-            "buffers": buffers,
-            "fast_matrix": self.fast_matrix,
-            "waves": run.waves,
-            "wave_instructions": run.wave_instructions,
-            "expected_wave_instructions": self.launch.expected_instructions,
-            "by_class": run.by_class,
-            "seconds": run.seconds,
-            "seconds_of_each_run": self.runs.iter().map(|run| run.seconds).collect::<Vec<_>>(),
-            "wave_instructions_per_second": rate,
-            "peak_resident_bytes": peak_resident_bytes(),
-            "peak_register_pages": run.peak_register_pages,
-            "lane_back_end": run.lane_back_end,
-            "compiled": run.compiled,
-        }))
-    }
-
-    /// Writes the report in words.
-    ///
-    /// # Errors
-    ///
-    /// Those of writing.
-    pub fn text(&self, check: bool, out: &mut Output) -> Result<()> {
-        let run = self.fastest();
-        let title = format!(
-            "{} ({}) on {}",
-            self.launch.name, self.launch.kernel.name, self.gpu.product
-        );
-        writeln!(out, "{}", styled(HEAD, title))?;
-        let [x, y, z] = self.launch.grid;
-        let [a, b, c] = self.launch.block;
-        writeln!(
-            out,
-            "  {x} x {y} x {z} workgroups of {a} x {b} x {c} threads, {} waves",
-            run.waves
-        )?;
-        let rate = if run.seconds > 0.0 {
-            run.wave_instructions as f64 / run.seconds
-        } else {
-            0.0
-        };
-        writeln!(
-            out,
-            "  {} wave instructions in {:.6} s, {} per second",
-            run.wave_instructions,
-            run.seconds,
-            count(rate)
-        )?;
-        let classes: Vec<String> = run
-            .by_class
-            .iter()
-            .filter(|(_, count)| **count > 0)
-            .map(|(class, count)| format!("{class} {count}"))
+    pub fn write(&self, mut report: Value, lines: &[u8]) -> Result<()> {
+        let lines = String::from_utf8_lossy(lines);
+        let lines = lines.lines().filter(|line| !line.trim().is_empty());
+        let records: Vec<Value> = lines
+            .filter_map(|line| serde_json::from_str(line).ok())
             .collect();
-        if !classes.is_empty() {
-            writeln!(out, "  {}", styled(DIM, classes.join(", ")))?;
+        if !records.is_empty() {
+            report["records"] = records.into();
         }
-        if let Some(expected) = self.launch.expected_instructions
-            && expected != run.wave_instructions
-        {
-            writeln!(out, "  {expected} wave instructions were expected")?;
-        }
-        let resident = peak_resident_bytes().map_or("unknown".to_owned(), bytes);
-        let pages = bytes(run.peak_register_pages * 4096);
-        writeln!(
-            out,
-            "  {} lanes, at most {pages} of registers, {resident} resident",
-            run.lane_back_end
-        )?;
-        if self.fast_matrix {
-            let note = "matrix products as plain FMA chains: not bit for bit what the GPU computes";
-            writeln!(out, "  {}", styled(BAD, note))?;
-        }
-        if check {
-            for buffer in &self.buffers {
-                let word = if buffer.verdict.good() {
-                    styled(GOOD, "ok  ")
-                } else {
-                    styled(BAD, "FAIL")
-                };
-                writeln!(out, "  {word} {}: {}", buffer.name, buffer.describe())?;
-            }
-        }
-        Ok(())
+        let text = if is_page(&self.0) {
+            let mut records = Records::default();
+            records.read(
+                &self.0.with_extension("json").display().to_string(),
+                &report.to_string(),
+            )?;
+            page(&records)
+        } else {
+            format!("{report:#}\n")
+        };
+        write(&self.0, &text)
     }
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result, bail, ensure};
 use rocjitsu_gpu::code_object::Loaded;
 use rocjitsu_gpu::memory::{Memory, Request};
-use rocjitsu_kfd::Executed;
+use rocjitsu_kfd::{Executed, FormCount};
 
 use super::Launch;
 use super::kernarg::{Facts, PRIVATE_BASE_HIGH, SHARED_BASE_HIGH};
@@ -55,6 +55,12 @@ pub struct Statistics {
     pub wave_instructions: u64,
     /// The same by class (`valu`, `salu`, `vmem`, ...).
     pub by_class: BTreeMap<String, u64>,
+    /// Those whose results are only within a bound of the hardware's.
+    pub bounded: u64,
+    /// Those that follow a rule which nothing confirms.
+    pub by_default: u64,
+    /// Executions by instruction form, the least trusted first.
+    pub forms: Vec<FormCount>,
     /// Waves that ran.
     pub waves: u64,
     /// Seconds from the start of the dispatch to its end.

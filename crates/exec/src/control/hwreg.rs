@@ -9,7 +9,7 @@ use rocjitsu_isa::{Format, Inst, Name, Op, Target};
 use crate::barrier;
 use crate::clock;
 use crate::lower::Lowering;
-use crate::record::{Class, Flow, Handler, Operand, PRIVATE_BASE, Record, SHARED_BASE};
+use crate::record::{Class, Exactness, Flow, Handler, Operand, PRIVATE_BASE, Record, SHARED_BASE};
 use crate::wave::{Cx, INDEXING, Waiting, Wave, mode};
 
 /// What a register number means.
@@ -102,6 +102,17 @@ pub fn lower(inst: &Inst, pc: u64, lowering: &Lowering) -> Option<Record> {
     record.imm = i64::from(number);
     let immediate = inst.format() == Format::SOPK_LIT && lowering.target == Target::Gfx1250;
     record.imm2 = i64::from(immediate);
+    if inst.op() == Op::s_getreg_b32 {
+        record.exactness = match register {
+            Register::Cycles20 | Register::CyclesLo | Register::CyclesHi => {
+                Exactness::Default(clock::NOT_THE_CHIPS)
+            }
+            Register::HwId | Register::HwId1 | Register::HwId2 => Exactness::Default(
+                "where the wave runs, which follows from its workgroup here and is not predictable on chips",
+            ),
+            _ => Exactness::Exact,
+        };
+    }
     Some(record)
 }
 

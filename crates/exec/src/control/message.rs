@@ -5,7 +5,7 @@ use rocjitsu_isa::{Format, Inst, Name, Op, Target};
 use crate::barrier;
 use crate::clock;
 use crate::lower::Lowering;
-use crate::record::{Class, Flow, Handler, Record};
+use crate::record::{Class, Exactness, Flow, Handler, Record};
 use crate::wave::{Cx, Waiting, hwreg, scalar};
 
 /// Lowers a message. Others than these have no semantics.
@@ -61,6 +61,13 @@ pub fn lower(inst: &Inst, pc: u64, lowering: &Lowering) -> Option<Record> {
     record.ends_block = matches!(inst.op(), Op::s_sendmsg | Op::s_sendmsghalt);
     record.dst = lowering.dest(inst, Name::sdst).unwrap_or_default();
     record.imm = i64::from(inst.op() != Op::s_sendmsg_rtn_b32);
+    let asks_time = matches!(
+        inst.op(),
+        Op::s_memtime | Op::s_memrealtime | Op::s_get_shader_cycles_u64
+    );
+    if asks_time || inst.field(Name::src0) == Some(0x83) {
+        record.exactness = Exactness::Default(clock::NOT_THE_CHIPS);
+    }
     Some(record)
 }
 

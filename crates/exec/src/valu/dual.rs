@@ -5,7 +5,7 @@ use rocjitsu_lanes::kernel::Kind;
 
 use super::{Source, assemble, ops};
 use crate::lower::Lowering;
-use crate::record::{Class, Exactness, Flow, Operand, Record};
+use crate::record::{Class, Flow, Operand, Record};
 use crate::wave::Cx;
 
 /// The two operations in the order in which they are executed.
@@ -62,10 +62,7 @@ pub fn lower(inst: &Inst, pc: u64, lowering: &Lowering) -> Option<Record> {
     let x = half(inst, pc, lowering, inst.op(), &X)?;
     let y = half(inst, pc, lowering, inst.op_y()?, &Y)?;
     let mut record = Record::new(*inst, pc, Class::Valu, run);
-    record.exactness = match (x.exactness, y.exactness) {
-        (Exactness::Exact, other) => other,
-        (bounded, _) => bounded,
-    };
+    record.exactness = x.exactness.max(y.exactness);
     // Without a register that one writes and the other reads, they run one after the other.
     let (y_reads_x, x_reads_y) = (reads(&y, &x), reads(&x, &y));
     let halves = if y_reads_x { [y, x] } else { [x, y] };

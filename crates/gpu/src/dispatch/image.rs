@@ -16,7 +16,7 @@ use super::launch::{self, Resident};
 use super::scratch::Regions;
 use super::suspend::{Position, Progress};
 use super::worker::Cluster;
-use super::{Device, Dispatch, DispatchError, Statistics, Suspended, Who};
+use super::{Device, Dispatch, DispatchError, Statistics, Suspended, Tally, Who};
 use crate::memory::PAGE;
 
 /// A suspended dispatch, without the dispatch and the memory.
@@ -415,6 +415,8 @@ impl Device {
             regions: Some(regions),
             done: Statistics {
                 instructions: image.instructions,
+                // The numbers of forms are this device's own.
+                forms: Tally::default(),
                 waves: image.waves,
                 workgroups: total,
                 seconds: image.seconds,

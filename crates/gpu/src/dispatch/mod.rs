@@ -31,16 +31,18 @@ pub use suspend::{
     At, Breakpoint, Outcome, Stops, Suspended, Watchpoint, WaveMut, Who, Why, Workgroup,
 };
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 
 use rocjitsu_exec::code::CodeCache;
 use rocjitsu_exec::error::{Cause, Fault};
+pub use rocjitsu_exec::forms::{Form, Tally};
 pub use rocjitsu_exec::jit;
 use rocjitsu_exec::memory::{AddressSpace, MemoryPort};
-use rocjitsu_exec::record::{Class, Exactness};
+use rocjitsu_exec::record::Class;
+pub use rocjitsu_exec::record::Exactness;
 use rocjitsu_exec::run::Counts;
 use rocjitsu_exec::step::Stepper;
 use rocjitsu_exec::wave::Wave;
@@ -161,6 +163,8 @@ pub struct Options<'a> {
     /// Trust code that was decoded before, unless mappings have changed or [`Device::invalidate_code`] was
     /// called: what the instruction caches do. Otherwise all of it is compared with memory first.
     pub trust_code: bool,
+    /// Count executions by form ([`Statistics::forms`]): some microseconds for each worker.
+    pub count_forms: bool,
     /// Receives M0\[23:0\] of each `s_sendmsg` INTERRUPT, on the thread of the worker.
     pub interrupt: Option<&'a (dyn Fn(u32) + Sync)>,
     /// Where [`Device::start`] and [`Device::resume`] return before the end; [`Device::dispatch`] does not ask.
@@ -176,6 +180,7 @@ impl Default for Options<'_> {
             stop: None,
             pause: None,
             trust_code: false,
+            count_forms: false,
             interrupt: None,
             stops: None,
         }
@@ -185,8 +190,10 @@ impl Default for Options<'_> {
 /// What a dispatch did.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Statistics {
-    /// Wave instructions executed, by [`Class`], and those that are only bounded.
+    /// Wave instructions executed, by [`Class`], and those that are not exact.
     pub instructions: Counts,
+    /// The same by form, as [`Device::forms`] numbers them, if [`Options::count_forms`] asks for it.
+    pub forms: Tally,
     /// Waves that ran.
     pub waves: u64,
     /// Workgroups that ran.
@@ -208,6 +215,11 @@ impl Statistics {
     /// Wave instructions whose results are only within a bound of the hardware's, of all classes.
     pub fn bounded(&self) -> u64 {
         self.instructions[Class::COUNT]
+    }
+
+    /// Wave instructions that follow a rule which nothing confirms, of all classes.
+    pub fn by_default(&self) -> u64 {
+        self.instructions[Class::COUNT + 1]
     }
 
     /// Instructions of a class.
@@ -330,21 +342,21 @@ impl Device {
         self.code.compiled()
     }
 
-    /// Instruction forms in the code that waves came to, unless it was changed since: name and encoding, and the bound
-    /// where the results of the form are not the hardware's bits.
-    pub fn forms(&self) -> BTreeMap<(&'static str, String), Option<&'static str>> {
-        let mut seen = HashMap::new();
-        self.code.visit(|record| {
-            let bound = match record.exactness {
-                Exactness::Exact => None,
-                Exactness::Bounded(bound) => Some(bound),
-            };
-            *seen
-                .entry((record.inst.op(), record.inst.format()))
-                .or_default() = bound;
-        });
-        seen.into_iter()
-            .map(|((op, format), bound)| ((op.name(), format!("{format:?}")), bound))
+    /// Instruction forms in all code that waves came to since the device exists, by the numbers of
+    /// [`Statistics::forms`].
+    pub fn forms(&self) -> Vec<Form> {
+        self.code.forms()
+    }
+
+    /// How often each form executed in a dispatch that counted them; empty for others.
+    pub fn executed(&self, done: &Statistics) -> Vec<(Form, u64)> {
+        let mut counts = done.forms.iter().peekable();
+        if counts.peek().is_none() {
+            return Vec::new();
+        }
+        let forms = self.forms();
+        counts
+            .filter_map(|(form, times)| Some((*forms.get(form as usize)?, times)))
             .collect()
     }
 

@@ -168,6 +168,9 @@ pub fn run(shared: &Shared<'_>, recruit: Option<&dyn Fn()>) {
         told: None,
     };
     worker.hands.unit.gws = device.sync.gws.clone();
+    if shared.options.count_forms {
+        worker.hands.code.count_forms();
+    }
     if shared.threads == 1 {
         // All that an earlier run left, in its order.
         while worker.inherit() {}
@@ -181,13 +184,17 @@ pub fn run(shared: &Shared<'_>, recruit: Option<&dyn Fn()>) {
         left.turn = if shared.threads == 1 { worker.first } else { 0 };
         left.passed.append(&mut worker.hands.runner.passed());
     }
-    let hands = worker.hands;
+    let mut hands = worker.hands;
+    let forms = hands.code.forms();
     if let Err(error) = hands.runner.end() {
         shared.fail(worker.at, error);
     }
     let mut done = lock(&shared.done);
     for (sum, n) in done.instructions.iter_mut().zip(hands.counts) {
         *sum += n;
+    }
+    if let Some(forms) = forms {
+        done.forms.join(&forms);
     }
     done.waves += worker.waves;
     done.lent_turns += hands.lent;

@@ -22,7 +22,7 @@ use std::sync::atomic::AtomicBool;
 use rocjitsu_exec::memory::FaultKind;
 use rocjitsu_observe::Observer;
 
-use crate::dispatch::{Device, Pause, Statistics};
+use crate::dispatch::{Device, Form, Pause, Statistics};
 
 pub use aql::{Aql, AqlParams};
 pub use names::KernelNames;
@@ -107,6 +107,11 @@ pub trait Platform: Send + Sync {
         None
     }
 
+    /// Whether dispatches count executions by instruction form.
+    fn counts_forms(&self) -> bool {
+        false
+    }
+
     /// A dispatch is over.
     fn finished(&self, _ran: &DispatchReport<'_>) {}
 }
@@ -122,6 +127,8 @@ pub struct DispatchReport<'a> {
     pub workgroup: [u32; 3],
     /// What it did, or why it stopped.
     pub outcome: Result<&'a Statistics, String>,
+    /// Executions by instruction form, if they are counted and it came to its end.
+    pub forms: Vec<(Form, u64)>,
 }
 
 /// How a step ended.

@@ -16,16 +16,22 @@ pub fn run(cx: &mut Cx<'_>, dispatch: &Dispatch) -> Result<(), Trouble> {
         stop: Some(cx.stop),
         pause: platform.pause(),
         trust_code: true,
+        count_forms: platform.counts_forms(),
         interrupt: Some(&interrupt),
         ..Options::default()
     };
     let done = cx.device.dispatch(dispatch, options, platform.observer());
     cx.bus.refresh();
+    let forms = match &done {
+        Ok(statistics) => cx.device.executed(statistics),
+        Err(_) => Vec::new(),
+    };
     platform.finished(&DispatchReport {
         kernel: &dispatch.name,
         grid: dispatch.grid,
         workgroup: dispatch.workgroup,
         outcome: done.as_ref().map_err(ToString::to_string),
+        forms,
     });
     match done {
         Ok(_) => Ok(()),

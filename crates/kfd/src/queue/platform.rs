@@ -75,6 +75,10 @@ impl Platform for QueuePlatform {
         Some(&self.pause)
     }
 
+    fn counts_forms(&self) -> bool {
+        self.recorder.counts_forms()
+    }
+
     fn finished(&self, ran: &DispatchReport<'_>) {
         self.recorder.dispatch(ran);
     }

@@ -2,9 +2,9 @@
 
 #[allow(unsafe_code, reason = "signal masks are set by the C library's calls")]
 mod child;
-mod html;
 pub mod library;
 mod program;
+mod report;
 #[allow(
     unsafe_code,
     reason = "mounts and the change of the root are system calls"
@@ -19,10 +19,12 @@ use anyhow::{Context, Result, bail};
 use rocjitsu_gpu::dispatch::jit;
 use rocjitsu_lanes::Backend;
 
+use super::fidelity::FidelityArgs;
 use super::plugins::PluginArgs;
 use super::{Status, gpu};
 use crate::cli::UsageError;
 use crate::output::{Output, warn};
+use report::Report;
 
 /// Arguments of `run`.
 #[derive(Debug, clap::Args)]
@@ -82,6 +84,8 @@ struct Options {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     threads: Option<u32>,
     #[command(flatten)]
+    fidelity: FidelityArgs,
+    #[command(flatten)]
     plugins: PluginArgs,
     /// Say more; up to three times
     #[arg(short, long, action = clap::ArgAction::Count)]
@@ -109,7 +113,7 @@ pub fn run(args: &Args, _: &mut Output) -> Result<Status> {
     jit::Options::from_environment().map_err(UsageError)?;
     check_lanes(std::env::var_os("ROCJITSU_LANES"))?;
     let library = library::find()?;
-    let report = options.report.as_deref().map(Report::new).transpose()?;
+    let report = Report::new(options.report.as_deref(), &options.fidelity)?;
     let root = options.root.as_deref().map(root::Root::enter);
     let root = root.transpose()?;
     let resolve = |path: &Path| match &root {
@@ -153,10 +157,15 @@ pub fn run(args: &Args, _: &mut Output) -> Result<Status> {
         ));
     }
     let end = child::run(&mut command).with_context(|| format!("cannot run {}", file.display()))?;
-    if let Some(report) = report {
-        report.finish(end)?;
-    }
-    Ok(Status::Exit(end.status))
+    let exact = match report {
+        Some(report) => report.finish(end, options)?,
+        None => true,
+    };
+    // A program that failed has said why; its status is worth more.
+    Ok(Status::Exit(match end.status {
+        0 if !exact => 1,
+        status => status,
+    }))
 }
 
 /// Refuses a lane back end that is none, or that this host does not have.
@@ -209,7 +218,7 @@ fn set_environment(
     if options.verbose > 0 {
         command.env("ROCJITSU_VERBOSE", options.verbose.min(3).to_string());
     }
-    if let Some(Report { json, .. }) = report {
+    if let Some(json) = report.map(Report::json) {
         // The file is made in its folder, which has to be there for the program.
         let (Some(folder), Some(name)) = (json.parent(), json.file_name()) else {
             bail!("cannot write the report {}", json.display());
@@ -218,73 +227,4 @@ fn set_environment(
     }
     command.envs(options.env.iter().map(|(name, value)| (name, value)));
     Ok(())
-}
-
-/// The report that the program leaves behind.
-struct Report {
-    /// What the user named.
-    path: PathBuf,
-    /// Where the program writes it.
-    json: PathBuf,
-}
-
-impl Report {
-    fn new(path: &Path) -> Result<Self> {
-        let path = absolute(path)?;
-        let json = if path
-            .extension()
-            .is_some_and(|end| end == "html" || end == "htm")
-        {
-            path.with_extension("json")
-        } else {
-            path.clone()
-        };
-        // The program could only say at its end that it cannot be written.
-        let refused = || format!("cannot write the report {}", path.display());
-        for file in [&path, &json] {
-            let mut options = std::fs::OpenOptions::new();
-            let opened = options.append(true).create(true).open(file);
-            opened.with_context(refused)?;
-        }
-        if !json.is_file() {
-            return Ok(Report { path, json });
-        }
-        // A report of an earlier run must not be taken for this one's.
-        match std::fs::remove_file(&json) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                Err(error).with_context(|| format!("cannot write the report {}", json.display()))
-            }
-            _ => Ok(Report { path, json }),
-        }
-    }
-
-    /// Adds what the program itself could not say: which signal ended it. Makes the page.
-    fn finish(self, end: child::End) -> Result<()> {
-        let Report { path, json } = self;
-        if !json.exists() {
-            // It was made to see whether it can be.
-            if path != json {
-                let _ = std::fs::remove_file(&path);
-            }
-            warn(&"no report: the program did not use a GPU");
-            return Ok(());
-        }
-        if end.signal.is_none() && path == json || !json.is_file() {
-            return Ok(());
-        }
-        let text = std::fs::read_to_string(&json)
-            .with_context(|| format!("cannot read {}", json.display()))?;
-        let mut value: serde_json::Value = serde_json::from_str(&text)
-            .with_context(|| format!("{} is damaged", json.display()))?;
-        if let (Some(signal), Some(object)) = (end.signal, value.as_object_mut()) {
-            object.insert("signal".to_owned(), signal.into());
-            std::fs::write(&json, format!("{value:#}\n"))
-                .with_context(|| format!("cannot write the report {}", json.display()))?;
-        }
-        if path != json {
-            std::fs::write(&path, html::page(&value))
-                .with_context(|| format!("cannot write the report {}", path.display()))?;
-        }
-        Ok(())
-    }
 }

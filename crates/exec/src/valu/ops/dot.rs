@@ -35,7 +35,7 @@ ops! {
         L::map3(a, b, c, |a, b, c| dot::v_dot2_u32_u16(a, b, c, x.clamp()))
     }
 
-    #[bounded = "order and rounding of the sum as the manual's pseudocode has them"]
+    #[by_default = "order and rounding of the sum as the manual's pseudocode has them"]
     v_dot2_f32_f16 | v_dot2c_f32_f16 | v_dot2acc_f32_f16[x](a: PkF16, b: PkF16, c: F32) -> F32 {
         match x.immediate() {
             RDNA3 => L::map3(a, b, c, |a, b, c| dot::v_dot2_f32_f16(a, b, c, DotRules::RDNA3_F16)),
@@ -43,7 +43,7 @@ ops! {
             _ => L::map3(a, b, c, |a, b, c| dot::v_dot2_f32_f16(a, b, c, DotRules::CHAIN)),
         }
     }
-    #[bounded = "order and rounding of the sum as the manual's pseudocode has them"]
+    #[by_default = "order and rounding of the sum as the manual's pseudocode has them"]
     v_dot2_f32_bf16 | v_dot2c_f32_bf16[x](a: PkBf16, b: PkBf16, c: F32) -> F32 {
         match x.immediate() {
             RDNA3 => L::map3(a, b, c, |a, b, c| dot::v_dot2_f32_bf16(a, b, c, DotRules::RDNA3_BF16)),
@@ -51,21 +51,21 @@ ops! {
             _ => L::map3(a, b, c, |a, b, c| dot::v_dot2_f32_bf16(a, b, c, DotRules::CHAIN)),
         }
     }
-    #[bounded = "rounding of the sum as the manual has it"]
+    #[by_default = "rounding of the sum as the manual has it"]
     v_dot2_f16_f16(a: PkF16, b: PkF16, c: F16) -> F16 {
         L::map3(a, b, c, |a, b, c| u32::from(dot::v_dot2_f16_f16(a, b, c as u16)))
     }
-    #[bounded = "rounding of the sum as the manual has it"]
+    #[by_default = "rounding of the sum as the manual has it"]
     v_dot2_bf16_bf16(a: PkBf16, b: PkBf16, c: Bf16) -> Bf16 {
         L::map3(a, b, c, |a, b, c| u32::from(dot::v_dot2_bf16_bf16(a, b, c as u16, Rounding::NearestEven)))
     }
-    #[bounded = "order and rounding of the sum as the manual's pseudocode has them"]
+    #[by_default = "order and rounding of the sum as the manual's pseudocode has them"]
     v_dot4_f32_fp8_fp8(a: B32, b: B32, c: F32) -> F32 { L::map3(a, b, c, dot::v_dot4_f32_fp8_fp8) }
-    #[bounded = "order and rounding of the sum as the manual's pseudocode has them"]
+    #[by_default = "order and rounding of the sum as the manual's pseudocode has them"]
     v_dot4_f32_fp8_bf8(a: B32, b: B32, c: F32) -> F32 { L::map3(a, b, c, dot::v_dot4_f32_fp8_bf8) }
-    #[bounded = "order and rounding of the sum as the manual's pseudocode has them"]
+    #[by_default = "order and rounding of the sum as the manual's pseudocode has them"]
     v_dot4_f32_bf8_fp8(a: B32, b: B32, c: F32) -> F32 { L::map3(a, b, c, dot::v_dot4_f32_bf8_fp8) }
-    #[bounded = "order and rounding of the sum as the manual's pseudocode has them"]
+    #[by_default = "order and rounding of the sum as the manual's pseudocode has them"]
     v_dot4_f32_bf8_bf8(a: B32, b: B32, c: F32) -> F32 { L::map3(a, b, c, dot::v_dot4_f32_bf8_bf8) }
 }
 

@@ -61,7 +61,8 @@ impl Found {
 /// Defines lane operations and a function `find` from [`Op`] to them.
 macro_rules! ops {
     (@exact) => { $crate::record::Exactness::Exact };
-    (@exact $bound:literal) => { $crate::record::Exactness::Bounded($bound) };
+    (@exact bounded $text:literal) => { $crate::record::Exactness::Bounded($text) };
+    (@exact by_default $text:literal) => { $crate::record::Exactness::Default($text) };
     (@modal ($($arg:ident)*) ($($x:ident)?)) => {};
     (@modal ($($arg:ident)*) ($($x:ident)?) $modal:block) => {
         const HAS_MODAL: bool = true;
@@ -78,6 +79,7 @@ macro_rules! ops {
     ($(
         $(#[doc = $doc:literal])*
         $(#[bounded = $bound:literal])?
+        $(#[by_default = $rule:literal])?
         $first:ident $(| $other:ident)* $([$x:ident])? ($($arg:ident: $port:ident),*) -> $out:ident $(, $out2:ident)? $body:block
         $(=> modal $modal:block)?
     )*) => {
@@ -107,7 +109,7 @@ macro_rules! ops {
             match op {
                 $(Op::$first $(| Op::$other)* => Some($crate::valu::ops::Found::new(
                     const { ::rocjitsu_lanes::kernel::KernelSet::of::<$first>() },
-                    $crate::valu::ops::ops!(@exact $($bound)?),
+                    $crate::valu::ops::ops!(@exact $(bounded $bound)? $(by_default $rule)?),
                 )),)*
                 _ => None,
             }

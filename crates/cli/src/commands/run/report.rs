@@ -1,0 +1,203 @@
+//! The report that a program leaves behind: where it is written, what is added to it, whether all in it is exact.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use anyhow::{Context, Result};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{Options, absolute, child};
+use crate::commands::fidelity::{FidelityArgs, Row};
+use crate::commands::report::{is_page, read};
+use crate::output::warn;
+use crate::page::{Records, page};
+
+/// The report of a run, or those of all of its processes.
+#[derive(Debug)]
+pub struct Report {
+    /// What the user named.
+    path: Option<PathBuf>,
+    /// Where the program writes it.
+    json: PathBuf,
+    /// A folder of this command's for the reports of all processes: one that starts another must not hide by its own
+    /// report what that executed.
+    folder: Option<Folder>,
+}
+
+/// A folder that goes with the command.
+#[derive(Debug)]
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Result<Folder> {
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let name = format!(
+            "rocjitsu-{}-{}",
+            std::process::id(),
+            since.unwrap_or_default().as_nanos()
+        );
+        let path = absolute(&std::env::temp_dir().join(name))?;
+        let made = std::fs::DirBuilder::new().mode(0o700).create(&path);
+        made.with_context(|| format!("cannot make {}", path.display()))?;
+        Ok(Folder(path))
+    }
+
+    /// The reports in it, the latest last.
+    fn reports(&self) -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(&self.0).into_iter().flatten().flatten();
+        let files = entries.map(|entry| entry.path());
+        let mut files: Vec<_> = files
+            .filter(|path| path.extension().is_some_and(|end| end == "json"))
+            .map(|path| {
+                let time = std::fs::metadata(&path).and_then(|data| data.modified());
+                (time.unwrap_or(SystemTime::UNIX_EPOCH), path)
+            })
+            .collect();
+        files.sort();
+        files.into_iter().map(|(_, path)| path).collect()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// What of a report decides whether all was exact.
+#[derive(Debug, Deserialize)]
+struct Executed {
+    kernels: BTreeMap<String, Kernel>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Kernel {
+    failed: u64,
+    forms: Vec<Row>,
+}
+
+impl Report {
+    /// The report that the options ask for, if they do.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be written: the program could only say so at its end.
+    pub fn new(path: Option<&Path>, fidelity: &FidelityArgs) -> Result<Option<Report>> {
+        if path.is_none() && !fidelity.require_exact {
+            return Ok(None);
+        }
+        let path = path.map(absolute).transpose()?;
+        let mut json = PathBuf::new();
+        if let Some(path) = &path {
+            json = beside(path);
+            let refused = || format!("cannot write the report {}", path.display());
+            for file in [path, &json] {
+                let mut options = std::fs::OpenOptions::new();
+                let opened = options.append(true).create(true).open(file);
+                opened.with_context(refused)?;
+            }
+            // A report of an earlier run must not be taken for this one's.
+            if json.is_file()
+                && let Err(error) = std::fs::remove_file(&json)
+                && error.kind() != std::io::ErrorKind::NotFound
+            {
+                return Err(error).with_context(refused);
+            }
+        }
+        let folder = fidelity.require_exact.then(Folder::new).transpose()?;
+        if let Some(Folder(folder)) = &folder {
+            json = folder.join("%p.json");
+        }
+        Ok(Some(Report { path, json, folder }))
+    }
+
+    /// Where the program writes it.
+    pub fn json(&self) -> &Path {
+        &self.json
+    }
+
+    /// Adds what the program itself could not say: which signal ended it. Makes the page. Says what was not exact, if
+    /// that is asked for; whether all that must be is.
+    ///
+    /// # Errors
+    ///
+    /// A report that cannot be read or written.
+    pub fn finish(self, end: child::End, options: &Options) -> Result<bool> {
+        let mut exact = true;
+        let mut json = self.json.clone();
+        if let Some(folder) = &self.folder {
+            for file in folder.reports() {
+                exact &= is_exact(&file, &options.fidelity)?;
+                json = file;
+            }
+        }
+        if !json.exists() {
+            if let Some(path) = &self.path
+                && is_page(path)
+            {
+                // It was made to see whether it can be.
+                let _ = std::fs::remove_file(path);
+            }
+            warn(&"no report: the program did not use a GPU");
+            return Ok(exact);
+        }
+        let Some(path) = &self.path else {
+            return Ok(exact);
+        };
+        if self.folder.is_none() && end.signal.is_none() && !is_page(path) || !json.is_file() {
+            return Ok(exact);
+        }
+        let text = std::fs::read_to_string(&json)
+            .with_context(|| format!("cannot read {}", json.display()))?;
+        let mut value: Value = serde_json::from_str(&text)
+            .with_context(|| format!("{} is damaged", json.display()))?;
+        if let (Some(signal), Some(object)) = (end.signal, value.as_object_mut()) {
+            object.insert("signal".to_owned(), signal.into());
+        }
+        let refused = || format!("cannot write the report {}", path.display());
+        std::fs::write(beside(path), format!("{value:#}\n")).with_context(refused)?;
+        if is_page(path) {
+            let mut records = Records::default();
+            let process = value.get("process").and_then(Value::as_u64).unwrap_or(0);
+            records.read(&beside(path).display().to_string(), &value.to_string())?;
+            for file in options.plugins.files(process) {
+                // With a root of its own the program has written them there.
+                if file.is_file() {
+                    read(&mut records, &file)?;
+                }
+            }
+            std::fs::write(path, page(&records)).with_context(refused)?;
+        }
+        Ok(exact)
+    }
+}
+
+/// The file for the report as JSON.
+fn beside(path: &Path) -> PathBuf {
+    match is_page(path) {
+        true => path.with_extension("json"),
+        false => path.to_owned(),
+    }
+}
+
+/// Whether all that a process executed is exact or accepted; says what is not.
+fn is_exact(file: &Path, fidelity: &FidelityArgs) -> Result<bool> {
+    let damaged = || format!("{} is damaged", file.display());
+    let text = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
+    let executed: Executed = serde_json::from_slice(&text).with_context(damaged)?;
+    let mut exact = true;
+    for (name, kernel) in &executed.kernels {
+        if kernel.failed > 0 {
+            warn(&format_args!(
+                "{} dispatches of {name} failed: what they executed is not known",
+                kernel.failed
+            ));
+            exact = false;
+        }
+        exact &= fidelity.accepts(name, &kernel.forms);
+    }
+    Ok(exact)
+}
