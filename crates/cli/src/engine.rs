@@ -57,7 +57,7 @@ pub enum Ended {
     /// With the dispatch.
     Done(Statistics),
     /// It can go on.
-    Suspended(Suspended),
+    Suspended(Box<Suspended>),
 }
 
 /// The dispatch of a launch that lies in memory.
@@ -172,7 +172,7 @@ impl Engine {
         };
         match outcome.map_err(|error| self.explain(error))? {
             Outcome::Done(done) => Ok(Ended::Done(self.statistics(&done))),
-            Outcome::Suspended(suspended, _) => Ok(Ended::Suspended(suspended)),
+            Outcome::Suspended(suspended, _) => Ok(Ended::Suspended(Box::new(suspended))),
         }
     }
 

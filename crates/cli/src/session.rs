@@ -172,7 +172,7 @@ impl Session {
                     self.runs.push(statistics);
                 }
                 Ended::Suspended(suspended) => {
-                    self.suspended = Some(suspended);
+                    self.suspended = Some(*suspended);
                     return Ok(false);
                 }
             }

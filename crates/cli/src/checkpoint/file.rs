@@ -308,7 +308,10 @@ mod tests {
         file.into_inner()
     }
 
-    fn all(bytes: &[u8]) -> Result<(Vec<u8>, Vec<(u32, u64, u8)>), FileError> {
+    /// The state, and run, page and first byte of each page.
+    type All = (Vec<u8>, Vec<(u32, u64, u8)>);
+
+    fn all(bytes: &[u8]) -> Result<All, FileError> {
         let checkpoint = read(Cursor::new(bytes))?;
         let state = checkpoint.state.clone();
         let mut pages = Vec::new();

@@ -117,6 +117,7 @@ impl Why {
 
 /// How a run of a dispatch ended.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "one for a run of a dispatch")]
 pub enum Outcome {
     /// With the dispatch.
     Done(Statistics),
