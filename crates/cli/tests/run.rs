@@ -485,10 +485,17 @@ fn coverage_counts_operations() {
     assert_eq!(status, Some(0));
     let json: serde_json::Value = serde_json::from_str(&stdout).unwrap();
     let count = |key: &str| json[0][key].as_u64().unwrap();
-    let parts: u64 = ["exact", "bounded", "by_default", "missing", "graphics", "not_tried"]
-        .map(count)
-        .iter()
-        .sum();
+    let parts: u64 = [
+        "exact",
+        "bounded",
+        "by_default",
+        "missing",
+        "graphics",
+        "not_tried",
+    ]
+    .map(count)
+    .iter()
+    .sum();
     assert_eq!(count("forms"), parts);
     assert!(count("exact") > 2000);
 }
