@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail};
 use rocjitsu_config::Gpu;
+use rocjitsu_debug::{Debugger, Left, Remote};
 use rocjitsu_exec::error::Cause;
 use rocjitsu_exec::record::Class;
 use rocjitsu_gpu::dispatch::{
@@ -17,6 +18,7 @@ use rocjitsu_observe::Observer;
 
 use crate::launch::Launch;
 use crate::launch::place::{Compiled, Placed, Statistics};
+use crate::output::warn;
 
 /// How to execute.
 pub struct Options<'a> {
@@ -174,6 +176,39 @@ impl Engine {
             Outcome::Done(done) => Ok(Ended::Done(self.statistics(&done))),
             Outcome::Suspended(suspended, _) => Ok(Ended::Suspended(Box::new(suspended))),
         }
+    }
+
+    /// Has a debugger move the dispatch, or what is left of one, and those that follow as long as `again` says so.
+    ///
+    /// # Errors
+    ///
+    /// As [`Engine::run`]; the debugger ends the dispatch.
+    pub fn debug(
+        &self,
+        (launch, placed): (&Launch, &Placed),
+        options: &Options<'_>,
+        suspended: Option<Suspended>,
+        remote: Remote,
+        again: &mut dyn FnMut() -> bool,
+    ) -> Result<Vec<Statistics>> {
+        let what = (&dispatch(launch, placed), suspended);
+        let (bias, how) = (placed.code.bias, how(options, None));
+        let debugger = Debugger::start(&self.device, what, bias, how, options.observer, again);
+        let mut debugger = debugger.map_err(|error| self.explain(error))?;
+        match rocjitsu_debug::serve(&mut debugger, remote) {
+            Left::Killed => {
+                return Err(match debugger.give_up() {
+                    Some(error) => self.explain(error),
+                    None => anyhow!("the debugger ended the dispatch"),
+                });
+            }
+            Left::Lost(why) => warn(&format_args!(
+                "the debugger is gone ({why}); the launch goes on without it"
+            )),
+            Left::Detached | Left::Ended => {}
+        }
+        let done = debugger.finish().map_err(|error| self.explain(error))?;
+        Ok(done.iter().map(|done| self.statistics(done)).collect())
     }
 
     fn statistics(&self, done: &dispatch::Statistics) -> Statistics {

@@ -8,11 +8,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result, anyhow, bail};
+use rocjitsu_debug::Remote;
 use rocjitsu_gpu::dispatch::{Stops, Suspended};
 use rocjitsu_gpu::memory::Memory;
 use rocjitsu_kfd::FormCount;
 use rocjitsu_lanes::Backend;
-use rocjitsu_observe::{Code, Plugins, Progress, With};
+use rocjitsu_observe::{Code, Plugins, Progress, Silent, With};
 
 use crate::checkpoint::{Parts, State, file};
 use crate::commands::gpu::{Host, Request};
@@ -178,6 +179,49 @@ impl Session {
             }
         }
         Ok(true)
+    }
+
+    /// Has a debugger move the launch, and goes on to the end when it has left.
+    ///
+    /// # Errors
+    ///
+    /// As [`Session::go`]; the debugger ends the launch.
+    pub fn debug(&mut self, remote: Remote) -> Result<()> {
+        let mut left = (self.repeat as usize).saturating_sub(self.runs.len());
+        if left == 0 {
+            return Ok(());
+        }
+        let (launch, memory, placed) = (&self.launch, &self.memory, &self.placed);
+        if self.suspended.is_none() && !self.runs.is_empty() {
+            launch.fill_buffers(memory, placed)?;
+        }
+        let mut wrong = None;
+        let mut again = || {
+            left = left.saturating_sub(1);
+            if left > 0 {
+                wrong = launch.fill_buffers(memory, placed).err();
+            }
+            left > 0 && wrong.is_none()
+        };
+        let options = engine::Options {
+            threads: self.host.threads,
+            eager_registers: self.host.eager_registers,
+            observer: &Silent,
+        };
+        let suspended = self.suspended.take();
+        let what = (launch, placed);
+        let done = self
+            .engine
+            .debug(what, &options, suspended, remote, &mut again)?;
+        if let Some(wrong) = wrong {
+            return Err(wrong);
+        }
+        for mut statistics in done {
+            let before = self.before.drain(..);
+            statistics.forms = FormCount::sum(before.chain(statistics.forms));
+            self.runs.push(statistics);
+        }
+        Ok(())
     }
 
     /// What the launch did.

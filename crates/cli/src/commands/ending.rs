@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail};
+use rocjitsu_debug::{Address, Listener};
 use rocjitsu_observe::{Plugins, Sink};
 use serde_json::{Value, json};
 
@@ -52,6 +53,10 @@ pub struct EndArgs {
         requires = "checkpoint"
     )]
     at: Option<Point>,
+    /// Wait for a debugger that speaks GDB's remote protocol, at HOST:PORT, :PORT or the path of a Unix socket (with a `/`)
+    #[arg(long, value_name = "ADDR", num_args = 0..=1, default_missing_value = "localhost:1234",
+          conflicts_with = "checkpoint")]
+    gdb: Option<Address>,
 }
 
 /// `--at`.
@@ -231,6 +236,11 @@ impl End<'_> {
         self.args.checkpoint.is_some()
     }
 
+    /// Whether a debugger is waited for.
+    pub fn is_debugged(&self) -> bool {
+        self.args.gdb.is_some()
+    }
+
     /// Where plugins are to record for the report as well.
     pub fn sink(&self) -> Option<Sink> {
         self.report.as_ref().map(|report| report.sink.clone())
@@ -278,7 +288,10 @@ impl End<'_> {
                 Until::Asked(&asked)
             }
         };
-        let ended = session.go(until, self.args.json, plugins);
+        let ended = match &self.args.gdb {
+            Some(address) => debug(session, address).map(|()| true),
+            None => session.go(until, self.args.json, plugins),
+        };
         // They may have something to say of a run that failed; why it failed is more important.
         let told = plugins.map_or(Ok(()), Plugins::finish);
         let ended = match (ended, &self.report) {
@@ -377,6 +390,18 @@ impl End<'_> {
             Status::Good
         })
     }
+}
+
+/// Waits for a debugger and runs the launch under it.
+fn debug(session: &mut Session, address: &Address) -> Result<()> {
+    let listener = Listener::bind(address);
+    let listener = listener.with_context(|| format!("--gdb: cannot listen at {address}"))?;
+    let address = listener.address();
+    warn(&format_args!("waiting for a debugger at {address}"));
+    let remote = listener.accept();
+    let remote = remote.with_context(|| format!("--gdb: no connection at {address}"))?;
+    drop(listener);
+    session.debug(remote)
 }
 
 /// The buffer that an argument points to.

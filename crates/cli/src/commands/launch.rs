@@ -115,6 +115,11 @@ fn launch(args: &Args, out: &mut Output) -> Result<Status> {
             "--checkpoint goes with no plugins: they would hear only of a part of the launch",
         ));
     }
+    if end.is_debugged() && plugins.is_some() {
+        return Err(usage(
+            "--gdb goes with no plugins: they cannot follow a dispatch that stops",
+        ));
+    }
     end.check_repeat(args.repeat)?;
     let mut session = Session::new(launch, request, host, args.repeat)?;
     if let Some(plugins) = &plugins {

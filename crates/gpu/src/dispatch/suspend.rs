@@ -365,6 +365,11 @@ impl Suspended {
             self.progress.passed.push((who, pc));
         }
     }
+
+    /// Takes back what [`Suspended::pass`] or a stop granted: the wave stops at a breakpoint where it stands.
+    pub fn hold(&mut self, who: Who) {
+        self.progress.passed.retain(|(passed, _)| *passed != who);
+    }
 }
 
 impl Device {

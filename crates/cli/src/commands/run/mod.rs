@@ -87,6 +87,9 @@ struct Options {
     fidelity: FidelityArgs,
     #[command(flatten)]
     plugins: PluginArgs,
+    /// Not possible yet: only `rocjitsu launch` and `rocjitsu resume` have a debugger
+    #[arg(long, value_name = "ADDR", num_args = 0..=1, default_missing_value = "", require_equals = true)]
+    gdb: Option<String>,
     /// Say more; up to three times
     #[arg(short, long, action = clap::ArgAction::Count)]
     verbose: u8,
@@ -109,6 +112,13 @@ pub fn run(args: &Args, _: &mut Output) -> Result<Status> {
     let Some((name, arguments)) = program.split_first() else {
         bail!(UsageError("a program is needed".to_owned()));
     };
+    if options.gdb.is_some() {
+        bail!(UsageError(
+            "run --gdb: dispatches of a program's queues cannot be stopped for a debugger yet; \
+             `rocjitsu launch --gdb` debugs a kernel"
+                .to_owned()
+        ));
+    }
     // The library in the program would have no way to refuse.
     jit::Options::from_environment().map_err(UsageError)?;
     check_lanes(std::env::var_os("ROCJITSU_LANES"))?;
