@@ -13,7 +13,7 @@ mod sink;
 mod watcher;
 
 pub use event::{
-    Access, AccessKind, Allocation, Barrier, Code, Dispatch, Ended, Events, Family, Instruction,
+    Access, AccessKind, Allocation, Barrier, Code, Dispatch, Ended, Events, Exactness, Family, Instruction,
     MemoryView, Scope, Space, State, Step, Touch, Wave, Workgroup,
 };
 pub use host::{Failure, Plugins};
