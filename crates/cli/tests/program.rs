@@ -401,7 +401,11 @@ fn the_report_is_json_or_a_page() {
         "-c",
         touch,
     ]);
-    assert!(std::fs::read_to_string(&page).unwrap().contains("<table>"));
+    assert!(
+        std::fs::read_to_string(&page)
+            .unwrap()
+            .contains("<table class=\"sortable\">")
+    );
     // A program that uses no GPU leaves none, and no old one is left behind.
     let output = run(&["run", "--report", json.to_str().unwrap(), "--", "true"]);
     assert!(text(&output.stderr).contains("no report"));

@@ -41,7 +41,9 @@ impl FormCount {
             let count = row.count;
             *sums.entry(FormCount { count: 0, ..row }).or_default() += count;
         }
-        let all = sums.into_iter().map(|(row, count)| FormCount { count, ..row });
+        let all = sums
+            .into_iter()
+            .map(|(row, count)| FormCount { count, ..row });
         let mut all: Vec<_> = all.collect();
         let rank = |row: &FormCount| match row.exactness {
             "default" => 0,

@@ -362,7 +362,11 @@ impl Plugin for Fidelity {
             match role(inst, touch) {
                 Role::Value => {}
                 Role::Decides(what) => {
-                    arrivals.push((what, inexact & lanes, register_name(touch.file, touch.register)));
+                    arrivals.push((
+                        what,
+                        inexact & lanes,
+                        register_name(touch.file, touch.register),
+                    ));
                 }
             }
             match touch.lanes {

@@ -121,11 +121,20 @@ mod tests {
         };
         let text = accepting(&[]).objection("k", &rows).unwrap();
         assert!(!text.contains("v_add_f32"), "{text}");
-        assert!(text.contains("3 x v_exp_f32 (VOP1), bounded: 1 ulp"), "{text}");
+        assert!(
+            text.contains("3 x v_exp_f32 (VOP1), bounded: 1 ulp"),
+            "{text}"
+        );
         assert!(text.contains("s_memtime (VOP1), by default"), "{text}");
         let text = accepting(&["bounded"]).objection("k", &rows).unwrap();
-        assert!(!text.contains("v_exp_f32") && text.contains("s_memtime"), "{text}");
-        assert_eq!(accepting(&["v_exp_f32", "s_memtime"]).objection("k", &rows), None);
+        assert!(
+            !text.contains("v_exp_f32") && text.contains("s_memtime"),
+            "{text}"
+        );
+        assert_eq!(
+            accepting(&["v_exp_f32", "s_memtime"]).objection("k", &rows),
+            None
+        );
         assert_eq!(accepting(&[]).objection("k", &rows[..1]), None);
     }
 }

@@ -25,11 +25,7 @@ impl PluginArgs {
     /// # Errors
     ///
     /// A plugin of the options that cannot be made; one of the configuration, if that requires all.
-    pub fn make(
-        &self,
-        configured: &PluginOptions,
-        also: Option<Sink>,
-    ) -> Result<Option<Plugins>> {
+    pub fn make(&self, configured: &PluginOptions, also: Option<Sink>) -> Result<Option<Plugins>> {
         let mut chosen = Chosen::configured(configured).map_err(UsageError)?;
         chosen.sinks.also = also;
         chosen.plugins.extend(self.plugins.iter().cloned());

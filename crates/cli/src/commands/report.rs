@@ -74,7 +74,11 @@ impl Destination {
     pub fn new(path: &Path) -> Result<Destination> {
         let refused = || format!("cannot write the report {}", path.display());
         let mut options = std::fs::OpenOptions::new();
-        options.append(true).create(true).open(path).with_context(refused)?;
+        options
+            .append(true)
+            .create(true)
+            .open(path)
+            .with_context(refused)?;
         Ok(Destination(path.to_owned()))
     }
 
@@ -86,13 +90,18 @@ impl Destination {
     pub fn write(&self, mut report: Value, lines: &[u8]) -> Result<()> {
         let lines = String::from_utf8_lossy(lines);
         let lines = lines.lines().filter(|line| !line.trim().is_empty());
-        let records: Vec<Value> = lines.filter_map(|line| serde_json::from_str(line).ok()).collect();
+        let records: Vec<Value> = lines
+            .filter_map(|line| serde_json::from_str(line).ok())
+            .collect();
         if !records.is_empty() {
             report["records"] = records.into();
         }
         let text = if is_page(&self.0) {
             let mut records = Records::default();
-            records.read(&self.0.with_extension("json").display().to_string(), &report.to_string())?;
+            records.read(
+                &self.0.with_extension("json").display().to_string(),
+                &report.to_string(),
+            )?;
             page(&records)
         } else {
             format!("{report:#}\n")

@@ -17,9 +17,9 @@ const PAGES: usize = 16_384;
 
 /// A colour for a name.
 fn colour(name: &str) -> String {
-    let hash = name
-        .bytes()
-        .fold(2_166_136_261u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(16_777_619));
+    let hash = name.bytes().fold(2_166_136_261u32, |hash, byte| {
+        (hash ^ u32::from(byte)).wrapping_mul(16_777_619)
+    });
     format!("hsl({} 55% 55%)", hash % 360)
 }
 
@@ -67,7 +67,10 @@ pub fn timeline(slices: &[Slice]) -> Markup {
     let left_out = shown.len().saturating_sub(SLICES);
     shown.truncate(SLICES);
     let first = shown.iter().map(|s| s.start).fold(f64::INFINITY, f64::min);
-    let last = shown.iter().map(|s| s.start + s.seconds).fold(f64::NEG_INFINITY, f64::max);
+    let last = shown
+        .iter()
+        .map(|s| s.start + s.seconds)
+        .fold(f64::NEG_INFINITY, f64::max);
     let span = (last - first).max(1e-9);
     let mut tracks: BTreeMap<&str, usize> = shown.iter().map(|s| (s.track.as_str(), 0)).collect();
     for (row, at) in tracks.values_mut().enumerate() {
@@ -98,7 +101,13 @@ pub fn timeline(slices: &[Slice]) -> Markup {
 pub fn heat(pages: &[(u64, f64, f64)], count: usize) -> Markup {
     let count = count.clamp(1, PAGES);
     let most = pages.iter().map(|(_, r, w)| r.max(*w)).fold(1.0, f64::max);
-    let strength = |bytes: f64| if bytes > 0.0 { 0.15 + 0.85 * (1.0 + bytes).ln() / (1.0 + most).ln() } else { 0.0 };
+    let strength = |bytes: f64| {
+        if bytes > 0.0 {
+            0.15 + 0.85 * (1.0 + bytes).ln() / (1.0 + most).ln()
+        } else {
+            0.0
+        }
+    };
     let rows = count.div_ceil(COLUMNS);
     let height = rows * 8;
     html! {

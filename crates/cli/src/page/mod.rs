@@ -87,7 +87,12 @@ mod tests {
     fn a_page_refers_to_nothing_outside_of_it() {
         let page = page_of(&[r#"{"plugin":"throughput","event":"summary","mips":1.5}"#]);
         for part in ["http://", "https://", "src=", "@import", "url("] {
-            assert!(!page.replace("http://www.w3.org/2000/svg", "").contains(part), "{part}");
+            assert!(
+                !page
+                    .replace("http://www.w3.org/2000/svg", "")
+                    .contains(part),
+                "{part}"
+            );
         }
     }
 
@@ -102,7 +107,10 @@ mod tests {
         ] {
             let error = Records::default().read("some.json", text).unwrap_err();
             let error = format!("{error:#}");
-            assert!(error.contains("some.json") && error.contains(part), "{error}");
+            assert!(
+                error.contains("some.json") && error.contains(part),
+                "{error}"
+            );
         }
     }
 }

@@ -67,12 +67,26 @@ fn summary(records: &Records) -> Markup {
     };
     let runs = rows(records.runs.iter().map(run).collect());
     const LAUNCH: [&str; 12] = [
-        "launch", "kernel", "target", "gpu", "grid", "block", "ok", "waves", "wave_instructions", "seconds",
-        "wave_instructions_per_second", "error",
+        "launch",
+        "kernel",
+        "target",
+        "gpu",
+        "grid",
+        "block",
+        "ok",
+        "waves",
+        "wave_instructions",
+        "seconds",
+        "wave_instructions_per_second",
+        "error",
     ];
     let found = |name: &str| {
         let all = records.plugins.get(name)?;
-        Some(all.iter().filter(|record| text(record, "event").is_empty()).count())
+        Some(
+            all.iter()
+                .filter(|record| text(record, "event").is_empty())
+                .count(),
+        )
     };
     html! {
         @if !runs.is_empty() { h3 { "Programs" } (table(runs.iter())) }
@@ -122,8 +136,14 @@ fn fidelity(records: &Records) -> Option<Markup> {
     }
     let sum = |kind| sums.get(kind).copied().unwrap_or(0.0);
     let (exact, bounded, default) = (sum("exact"), sum("bounded"), sum("default"));
-    let inexact: Vec<&Object> = forms.iter().filter(|form| text(form, "exactness") != "exact").collect();
-    let certain: Vec<&Object> = forms.iter().filter(|form| text(form, "exactness") == "exact").collect();
+    let inexact: Vec<&Object> = forms
+        .iter()
+        .filter(|form| text(form, "exactness") != "exact")
+        .collect();
+    let certain: Vec<&Object> = forms
+        .iter()
+        .filter(|form| text(form, "exactness") == "exact")
+        .collect();
     Some(html! {
         @if !forms.is_empty() {
             p {
@@ -177,7 +197,11 @@ fn kernels(records: &Records) -> Option<Markup> {
             let mut row = Object::new();
             row.insert("kernel".to_owned(), name.as_str().into());
             let fields = kernel.as_object().into_iter().flatten();
-            row.extend(fields.filter(|(key, _)| *key != "forms").map(|(k, v)| (k.clone(), v.clone())));
+            row.extend(
+                fields
+                    .filter(|(key, _)| *key != "forms")
+                    .map(|(k, v)| (k.clone(), v.clone())),
+            );
             all.push(row);
         }
     }
@@ -185,7 +209,11 @@ fn kernels(records: &Records) -> Option<Markup> {
 }
 
 fn timeline(records: &Records) -> Option<Markup> {
-    let dispatches: Vec<&Object> = records.runs.iter().flat_map(|run| objects(run, "dispatches")).collect();
+    let dispatches: Vec<&Object> = records
+        .runs
+        .iter()
+        .flat_map(|run| objects(run, "dispatches"))
+        .collect();
     (!records.slices.is_empty()).then(|| {
         html! {
             (chart::timeline(&records.slices))
@@ -217,7 +245,9 @@ fn mix(records: &Records) -> Option<Markup> {
 fn heat(records: &Records) -> Option<Markup> {
     const PAGE: f64 = 4096.0;
     let of_plugins = records.plugins.values().flatten();
-    let all: Vec<&Object> = of_plugins.filter(|record| text(record, "event") == "heat").collect();
+    let all: Vec<&Object> = of_plugins
+        .filter(|record| text(record, "event") == "heat")
+        .collect();
     if all.is_empty() {
         return None;
     }
@@ -236,8 +266,14 @@ fn heat(records: &Records) -> Option<Markup> {
             let pages = pages(record);
             row.remove("event");
             row.insert("pages".to_owned(), pages.len().into());
-            row.insert("bytes_read".to_owned(), json!(pages.iter().map(|p| p.1).sum::<f64>()));
-            row.insert("bytes_written".to_owned(), json!(pages.iter().map(|p| p.2).sum::<f64>()));
+            row.insert(
+                "bytes_read".to_owned(),
+                json!(pages.iter().map(|p| p.1).sum::<f64>()),
+            );
+            row.insert(
+                "bytes_written".to_owned(),
+                json!(pages.iter().map(|p| p.2).sum::<f64>()),
+            );
             row
         })
         .collect();
@@ -259,8 +295,15 @@ fn driver(records: &Records) -> Option<Markup> {
     let mut parts: Vec<(&str, Vec<Object>)> = Vec::new();
     let faults = records.runs.iter().flat_map(|run| objects(run, "faults"));
     parts.push(("Faults", faults.cloned().collect()));
-    for (key, title) in [("packets", "Packets"), ("packets_refused", "Packets refused"), ("ioctls", "Ioctls")] {
-        let of_runs = records.runs.iter().filter_map(|run| run.get(key)?.as_object());
+    for (key, title) in [
+        ("packets", "Packets"),
+        ("packets_refused", "Packets refused"),
+        ("ioctls", "Ioctls"),
+    ] {
+        let of_runs = records
+            .runs
+            .iter()
+            .filter_map(|run| run.get(key)?.as_object());
         let row = |(name, value): (&String, &Value)| {
             let mut row = Object::from_iter([("name".to_owned(), name.as_str().into())]);
             match value {
@@ -281,9 +324,18 @@ fn driver(records: &Records) -> Option<Markup> {
 
 fn other(records: &Records) -> Option<Markup> {
     const SHOWN: [&str; 7] = [
-        "race", "data_hazard", "memcheck", "fidelity", "instruction_mix", "throughput", "coverage",
+        "race",
+        "data_hazard",
+        "memcheck",
+        "fidelity",
+        "instruction_mix",
+        "throughput",
+        "coverage",
     ];
-    let rest = records.plugins.iter().filter(|(name, _)| !SHOWN.contains(&name.as_str()));
+    let rest = records
+        .plugins
+        .iter()
+        .filter(|(name, _)| !SHOWN.contains(&name.as_str()));
     let rest: Vec<_> = rest.collect();
     (!rest.is_empty()).then(|| {
         html! {

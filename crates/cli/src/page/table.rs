@@ -60,7 +60,9 @@ pub fn words(value: &Value) -> String {
             let described = parts.len() == 1;
             let rest = object.iter();
             let rest = rest.filter(|(key, _)| !described || !matches!(key.as_str(), "text" | "pc"));
-            parts.extend(rest.map(|(key, value)| format!("{} {}", key.replace('_', " "), words(value))));
+            parts.extend(
+                rest.map(|(key, value)| format!("{} {}", key.replace('_', " "), words(value))),
+            );
             parts.join("; ")
         }
         other => other.to_string(),

@@ -39,10 +39,13 @@ fn is_data(name: Name) -> bool {
 /// Whether an instruction accesses memory or LDS.
 fn accesses(inst: &Inst) -> bool {
     const PREFIXES: [&str; 9] = [
-        "global_", "flat_", "scratch_", "buffer_", "tbuffer_", "ds_", "s_load", "s_store", "s_buffer",
+        "global_", "flat_", "scratch_", "buffer_", "tbuffer_", "ds_", "s_load", "s_store",
+        "s_buffer",
     ];
     let name = inst.op().name();
-    let lane_exchange = ["permute", "swizzle"].iter().any(|part| name.contains(part));
+    let lane_exchange = ["permute", "swizzle"]
+        .iter()
+        .any(|part| name.contains(part));
     !lane_exchange
         && (PREFIXES.iter().any(|prefix| name.starts_with(prefix)) || name.starts_with("s_atomic"))
 }
@@ -70,7 +73,10 @@ pub fn role(inst: &Inst, touch: &Touch) -> Role {
     if here == (RegFile::Sgpr, M0) {
         return Role::Decides("address");
     }
-    match data(inst).iter().any(|data| (data.file, data.register) == here) {
+    match data(inst)
+        .iter()
+        .any(|data| (data.file, data.register) == here)
+    {
         true => Role::Value,
         false => Role::Decides("address"),
     }

@@ -30,7 +30,10 @@ fn arrivals_are_named_and_bytes_in_memory_counted() {
             let watching = Watching::new(&["fidelity"]);
             let done = Run::new(&launch).go(&launch, &watching.plugins, 2);
             let records = watching.records(0);
-            let arrivals: Vec<_> = records.iter().filter(|r| r["reached"].is_string()).collect();
+            let arrivals: Vec<_> = records
+                .iter()
+                .filter(|r| r["reached"].is_string())
+                .collect();
             let held: u64 = of_event(&records, "memory")
                 .iter()
                 .filter_map(|record| record["inexact_bytes"].as_u64())
@@ -86,7 +89,11 @@ fn attention_writes_what_is_not_exact_and_decides_nothing_by_it() {
     run.go(&launch, &watching.plugins, 1).expect("a run");
     assert!(run.is_right(&launch));
     let records = watching.records(0);
-    assert_eq!(of_event(&records, "summary")[0]["places"], 0, "{records:#?}");
+    assert_eq!(
+        of_event(&records, "summary")[0]["places"],
+        0,
+        "{records:#?}"
+    );
     let stores = of_event(&records, "stores")[0];
     assert_eq!(stores["bytes"], stores["inexact_bytes"], "{stores}");
 }

@@ -228,4 +228,3 @@ fn set_environment(
     command.envs(options.env.iter().map(|(name, value)| (name, value)));
     Ok(())
 }
-
