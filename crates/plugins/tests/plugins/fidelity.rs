@@ -114,7 +114,7 @@ fn heat_counts_bytes_by_page() {
     };
     let labels: Vec<_> = heat.iter().map(|record| &record["label"]).collect();
     assert_eq!(
-        (pages("buffer `argument 0`"), pages("buffer `argument 1`")),
+        (pages("buffer `arg0`"), pages("buffer `arg1`")),
         (
             Some(serde_json::json!([[0, 0, 4096]])),
             Some(serde_json::json!([[0, 4096, 0]]))
