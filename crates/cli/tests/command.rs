@@ -589,3 +589,133 @@ fn plugins_watch_a_launch() {
         "{error}"
     );
 }
+
+/// Executions by form with how exact each is, as a failure where that is asked for.
+#[test]
+fn a_launch_that_must_be_exact_names_what_is_not() {
+    let (exact, bounded) = (corpus("vec_add_f32.json"), corpus("attention_f16.json"));
+    let launch =
+        |file: &Path| ["launch", file.to_str().unwrap(), "--target", "gfx942"].map(str::to_owned);
+    let with = |file: &Path, options: &[&str]| {
+        let mut arguments = launch(file).to_vec();
+        arguments.extend(options.iter().map(|&option| option.to_owned()));
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        rocjitsu(&arguments)
+    };
+    assert!(with(&exact, &["--require-exact"]).status.success());
+    let output = with(&bounded, &["--require-exact", "--json"]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = text(&output.stderr);
+    assert!(
+        said.contains("x v_exp_f32 (VOP1), bounded: 0.92 ulp"),
+        "{said}"
+    );
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let sum = |kind: &str| -> u64 {
+        let forms = report["forms"].as_array().unwrap().iter();
+        let same = forms.filter(|form| form["exactness"] == kind);
+        same.map(|form| form["count"].as_u64().unwrap()).sum()
+    };
+    assert_eq!(report["results"]["exact"], sum("exact"));
+    assert_eq!(report["results"]["bounded"], sum("bounded"));
+    assert_eq!(report["results"]["by_default"], sum("default"));
+    let accepted = ["--require-exact", "--accept", "bounded"];
+    assert!(with(&bounded, &accepted).status.success());
+    let one = ["--require-exact", "--accept", "v_exp_f32,v_rcp_f32"];
+    let said = text(&with(&bounded, &one).stderr);
+    assert!(
+        said.contains("v_mfma_f32_32x32x8_f16") && !said.contains("v_exp_f32"),
+        "{said}"
+    );
+}
+
+/// The page of a launch with plugins, and the same from its files, in a real browser: tables are filled, sorting works,
+/// and the console is silent.
+#[test]
+fn a_report_opens_in_a_browser() {
+    let folder = std::env::temp_dir().join(format!("rocjitsu-page-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = |name: &str| folder.join(name).to_str().unwrap().to_owned();
+    let (page, json, again) = (path("a.html"), path("a.json"), path("b.html"));
+    let (script, timeline) = (path("click.js"), path("t.json"));
+    let description = corpus("attention_f16.json");
+    let trace = format!("trace:limit=5,timeline={timeline}");
+    let launch = |report: &str| {
+        succeeds(&[
+            "launch",
+            description.to_str().unwrap(),
+            "--target",
+            "gfx942",
+            "--report",
+            report,
+            "--plugin",
+            "instruction_mix",
+            "--plugin",
+            "throughput",
+            "--plugin",
+            "race",
+            "--plugin",
+            "memcheck:heat",
+            "--plugin",
+            "fidelity",
+            "--plugin",
+            &trace,
+        ]);
+    };
+    launch(&page);
+    launch(&json);
+    succeeds(&["report", &json, &timeline, "-o", &again]);
+    let click = "const head = document.querySelector('#fidelity thead th:last-child'); head.click(); head.click();\n\
+        const cells = [...document.querySelectorAll('#fidelity tbody')][0].querySelectorAll('td.n');\n\
+        document.documentElement.dataset.first = cells[0].textContent;";
+    std::fs::write(&script, click).unwrap();
+    let browser = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/browser");
+    for (file, sections) in [
+        (
+            &page,
+            &[
+                "summary",
+                "fidelity",
+                "findings",
+                "mix",
+                "heat",
+                "throughput",
+            ][..],
+        ),
+        (&again, &["summary", "fidelity", "timeline", "heat"][..]),
+    ] {
+        let output = Command::new(&browser)
+            .args([file, &script])
+            .output()
+            .unwrap();
+        if output.status.code() == Some(77) {
+            eprintln!(
+                "a_report_opens_in_a_browser: 1 test skipped, no browser is installed (scripts/browser --install)"
+            );
+            break;
+        }
+        let (dom, said) = (text(&output.stdout), text(&output.stderr));
+        assert!(
+            output.status.success() && !said.contains("console:"),
+            "{said}"
+        );
+        for section in sections {
+            assert!(
+                dom.contains(&format!("<section id=\"{section}\">")),
+                "{section}"
+            );
+        }
+        let number = |key: &str| -> u64 {
+            let rest = dom.split(&format!("data-{key}=\"")).nth(1).unwrap();
+            rest.split('"').next().unwrap().parse().unwrap()
+        };
+        assert!(
+            number("tables") >= 6 && number("rows") > 50,
+            "{}",
+            number("rows")
+        );
+        // Clicked twice: the form that executed most often comes first.
+        assert_eq!(number("first"), 1088);
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}

@@ -68,9 +68,16 @@ fn contents(
         eager_registers: false,
         observer: &Silent,
     };
-    engine
+    let done = engine
         .run(&launch, &placed, &options)
         .map_err(|e| format!("{e:#}"))?;
+    let by_form: u64 = done.forms.iter().map(|form| form.count).sum();
+    if by_form != done.wave_instructions {
+        return Err(format!(
+            "{by_form} executions by form of {} instructions",
+            done.wave_instructions
+        ));
+    }
     let contents = launch
         .read_buffers(&memory, &placed)
         .map_err(|e| format!("{e:#}"))?;

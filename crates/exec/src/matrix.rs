@@ -254,3 +254,54 @@ fn scale_operand<'r>(
         shared => ScaleOperand::Constant(cx.get32(shared) as u8),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use rocjitsu_isa::Target;
+
+    use super::*;
+
+    /// Only what vectors cover is bounded: those of `data/numerics` are all dense float products of gfx90a and gfx942.
+    #[test]
+    fn products_without_vectors_are_by_default() {
+        let path = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../data/numerics/mfma-vectors.json"
+        );
+        let index = std::fs::read_to_string(path).expect("a file of the repository");
+        let index: serde_json::Value = serde_json::from_str(&index).expect("JSON");
+        let entries = index["instructions"].as_array().expect("a list");
+        let covered: BTreeSet<(&str, &str)> = entries
+            .iter()
+            .filter(|entry| entry["source"] == "model")
+            .filter_map(|entry| Some((entry["target"].as_str()?, entry["mnemonic"].as_str()?)))
+            .collect();
+        let mut seen = BTreeSet::new();
+        for target in Target::ALL {
+            let Some(family) = Family::from_target(target.name()) else {
+                continue;
+            };
+            for row in target.table().rows() {
+                let name = row.op.name();
+                let Some(op) = MatrixOp::from_mnemonic(name, family) else {
+                    continue;
+                };
+                let has_vectors = covered.contains(&(target.name(), name));
+                let exactness = exactness(&op);
+                let right = match exactness {
+                    Exactness::Exact => op.a.is_integer() || op.kind == Kind::LoadScale,
+                    // gfx908 is only disassembled; the model covers it.
+                    Exactness::Bounded(_) => has_vectors || target == Target::Gfx908,
+                    Exactness::Default(_) => !has_vectors,
+                };
+                assert!(right, "{target} {name}: {exactness:?}");
+                if has_vectors {
+                    seen.insert((target.name(), name));
+                }
+            }
+        }
+        assert_eq!(seen.len(), covered.len(), "every entry is an instruction");
+    }
+}

@@ -3,6 +3,7 @@
 
 use rocjitsu_isa::{Inst, Special};
 use rocjitsu_lanes::kernel::{Args, Aux, Kernel};
+pub use rocjitsu_observe::Exactness;
 
 use crate::registers::{Slot, Source};
 use crate::wave::{Cx, Wave, scalar};
@@ -175,38 +176,6 @@ impl Class {
 /// Counters of executed instructions: one for each [`Class`], and behind them one for those of all classes that are
 /// [`Exactness::Bounded`] and one for those that are [`Exactness::Default`].
 pub const COUNTERS: usize = Class::COUNT + 2;
-
-/// How close to the hardware's bits an instruction's results are. In the order of trust.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Exactness {
-    /// As the manual defines them.
-    Exact,
-    /// Within the bound stated, where the manual allows a range, or the bits of a model that is said to agree with the
-    /// hardware.
-    Bounded(&'static str),
-    /// By the rule stated, which documents give or which was chosen where they say nothing; no results of hardware
-    /// and no vectors confirm it.
-    Default(&'static str),
-}
-
-impl Exactness {
-    /// The kind in reports: `exact`, `bounded` or `default`.
-    pub fn kind(self) -> &'static str {
-        match self {
-            Exactness::Exact => "exact",
-            Exactness::Bounded(_) => "bounded",
-            Exactness::Default(_) => "default",
-        }
-    }
-
-    /// The bound or the rule.
-    pub fn reason(self) -> Option<&'static str> {
-        match self {
-            Exactness::Exact => None,
-            Exactness::Bounded(text) | Exactness::Default(text) => Some(text),
-        }
-    }
-}
 
 /// One instruction, ready to execute.
 #[repr(C, align(64))]

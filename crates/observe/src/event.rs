@@ -199,6 +199,38 @@ pub struct Wave {
     pub lanes: u32,
 }
 
+/// How close to the hardware's bits an instruction's results are. In the order of trust.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Exactness {
+    /// As the manual defines them.
+    Exact,
+    /// Within the bound stated, where the manual allows a range, or the bits of a model that is said to agree with the
+    /// hardware.
+    Bounded(&'static str),
+    /// By the rule stated, which documents give or which was chosen where they say nothing; no results of hardware
+    /// and no vectors confirm it.
+    Default(&'static str),
+}
+
+impl Exactness {
+    /// The kind in reports: `exact`, `bounded` or `default`.
+    pub fn kind(self) -> &'static str {
+        match self {
+            Exactness::Exact => "exact",
+            Exactness::Bounded(_) => "bounded",
+            Exactness::Default(_) => "default",
+        }
+    }
+
+    /// The bound or the rule.
+    pub fn reason(self) -> Option<&'static str> {
+        match self {
+            Exactness::Exact => None,
+            Exactness::Bounded(text) | Exactness::Default(text) => Some(text),
+        }
+    }
+}
+
 /// An instruction of the program, the same for all waves that execute it.
 #[derive(Clone, Debug)]
 pub struct Instruction {
@@ -212,6 +244,8 @@ pub struct Instruction {
     pub set: FeatureSet,
     /// Its family.
     pub family: Family,
+    /// How close its results are to the hardware's.
+    pub exactness: Exactness,
 }
 
 impl Instruction {

@@ -13,8 +13,8 @@ mod sink;
 mod watcher;
 
 pub use event::{
-    Access, AccessKind, Allocation, Barrier, Code, Dispatch, Ended, Events, Family, Instruction,
-    MemoryView, Scope, Space, State, Step, Touch, Wave, Workgroup,
+    Access, AccessKind, Allocation, Barrier, Code, Dispatch, Ended, Events, Exactness, Family,
+    Instruction, MemoryView, Scope, Space, State, Step, Touch, Wave, Workgroup,
 };
 pub use host::{Failure, Plugins};
 pub use plugin::{Concurrency, Outcome, Plugin};

@@ -5,6 +5,7 @@
 
 mod counters;
 mod coverage;
+mod fidelity;
 #[allow(unsafe_code, reason = "loadable plugins are C")]
 mod foreign;
 mod hazard;

@@ -19,11 +19,13 @@ use crate::trace::register_name;
 pub fn make(mut options: Options, lines: Lines) -> Result<Box<dyn Plugin>, String> {
     let fail = options.switch("fail", false)?;
     let uninitialised = options.switch("uninitialised", false)?;
-    options.finish(&["uninitialised", "fail", "file"])?;
+    let heat = options.switch("heat", false)?;
+    options.finish(&["uninitialised", "heat", "fail", "file"])?;
     Ok(Box::new(Memcheck {
         lines,
         fail,
         uninitialised,
+        heat: heat.then(BTreeMap::new),
         symbols: Symbols::default(),
         memory: None,
         kernels: HashMap::new(),
@@ -43,10 +45,15 @@ const GIVEN: u16 = 3;
 
 type WaveKey = (u64, u64, u32);
 
+/// Bytes read and written, by page of 4 KiB from the start of an allocation.
+type Heat = BTreeMap<u64, [u64; 2]>;
+
 struct Memcheck {
     lines: Lines,
     fail: bool,
     uninitialised: bool,
+    /// The heat of allocations, by their start, if it is wanted.
+    heat: Option<BTreeMap<u64, (Allocation, Heat)>>,
     symbols: Symbols,
     memory: Option<Arc<dyn MemoryView>>,
     /// Name and LDS bytes of the kernels, by dispatch.
@@ -61,6 +68,29 @@ struct Memcheck {
     registers: HashMap<WaveKey, HashMap<(bool, u16), u64>>,
     /// Errors by kind and address of the instruction, with how often they were met.
     found: BTreeMap<(&'static str, String, u64), u64>,
+}
+
+/// Counts an access that lies in an allocation.
+fn warm(heat: &mut BTreeMap<u64, (Allocation, Heat)>, inside: &Allocation, access: &Access) {
+    let offset = access.address.wrapping_sub(inside.start);
+    if offset >= inside.bytes {
+        return;
+    }
+    let (known, pages) = heat
+        .entry(inside.start)
+        .or_insert_with(|| (inside.clone(), Heat::new()));
+    if known != inside {
+        // Another one lies where one was freed; its pages are its own.
+        *known = inside.clone();
+        pages.clear();
+    }
+    let sums = pages.entry(offset >> 12).or_default();
+    let (reads, writes) = (
+        access.kind != AccessKind::Store,
+        access.kind != AccessKind::Load,
+    );
+    sums[0] += u64::from(reads) * u64::from(access.bytes);
+    sums[1] += u64::from(writes) * u64::from(access.bytes);
 }
 
 fn kind_name(kind: AccessKind) -> &'static str {
@@ -273,9 +303,15 @@ impl Plugin for Memcheck {
     }
 
     fn accesses(&mut self, step: &Step<'_>, accesses: &[Access], state: &dyn State) -> Outcome {
-        accesses
-            .iter()
-            .try_for_each(|access| self.check(step, access, state))
+        accesses.iter().try_for_each(|access| {
+            self.check(step, access, state)?;
+            if let (Some(heat), Some(inside)) = (&mut self.heat, &self.recent)
+                && access.space == Space::Global
+            {
+                warm(heat, inside, access);
+            }
+            Ok(())
+        })
     }
 
     fn reads(&mut self, step: &Step<'_>, touched: &[Touch], _: &dyn State) -> Outcome {
@@ -312,6 +348,18 @@ impl Plugin for Memcheck {
     }
 
     fn finish(&mut self) -> Outcome {
+        for (allocation, pages) in self.heat.iter().flat_map(BTreeMap::values) {
+            let pages: Vec<_> = pages.iter().map(|(page, [r, w])| (page, r, w)).collect();
+            let record = json!({
+                "plugin": "memcheck",
+                "event": "heat",
+                "label": allocation.label,
+                "start": format!("{:#x}", allocation.start),
+                "bytes": allocation.bytes,
+                "pages": pages,
+            });
+            self.lines.line(&record.to_string())?;
+        }
         let count = self.found.len();
         let record = json!({
             "plugin": "memcheck",

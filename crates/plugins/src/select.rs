@@ -6,10 +6,10 @@ use std::str::FromStr;
 use rocjitsu_observe::{Lines, Plugin, Plugins, Sink};
 
 use crate::options::Options;
-use crate::{coverage, foreign, hazard, logging, memcheck, mix, race, throughput, trace};
+use crate::{coverage, fidelity, foreign, hazard, logging, memcheck, mix, race, throughput, trace};
 
 /// The built-in plugins.
-pub const NAMES: [&str; 8] = [
+pub const NAMES: [&str; 9] = [
     "throughput",
     "instruction_mix",
     "logging",
@@ -18,6 +18,7 @@ pub const NAMES: [&str; 8] = [
     "memcheck",
     "data_hazard",
     "coverage",
+    "fidelity",
 ];
 
 /// A plugin that a run asks for: `NAME[:key=value,...]`. A name with a slash or ending in `.so` is a file.
@@ -207,6 +208,7 @@ pub fn make(selection: &Selection, lines: Lines) -> Result<Box<dyn Plugin>, Stri
         "race" => race::make(options, lines),
         "memcheck" => memcheck::make(options, lines),
         "data_hazard" => hazard::make(options, lines),
+        "fidelity" => fidelity::make(options, lines),
         _ => coverage::make(options, lines),
     }
 }

@@ -109,6 +109,7 @@ impl Info {
                 next_pc: record.next_pc,
                 set: inst.target().execution_set(wave),
                 family: family(record.class),
+                exactness: record.exactness,
             },
             reads: reads.into(),
             writes: writes.into(),

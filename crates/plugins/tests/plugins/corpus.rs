@@ -58,6 +58,8 @@ fn clean(target: Target) {
         let mix = &watching.records(0)[0];
         assert_eq!(mix["wave_instructions"], done.wave_instructions);
         assert_eq!(sum(&mix["mnemonics"]), done.wave_instructions);
+        let by_form: u64 = done.forms.iter().map(|form| form.count).sum();
+        assert_eq!(by_form, done.wave_instructions, "{}", name(&path));
         let by_name = |starts: &[&str]| -> u64 {
             let counts = mix["mnemonics"].as_object().expect("an object");
             let of = counts

@@ -3,6 +3,7 @@
 mod corpus;
 mod effects;
 mod failures;
+mod fidelity;
 mod foreign;
 mod mutation;
 mod rig;

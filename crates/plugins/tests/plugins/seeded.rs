@@ -7,23 +7,28 @@ use rocjitsu_isa::Target;
 
 use super::rig::{Run, Watching, data};
 
-const TARGETS: [Target; 4] = [
+pub const TARGETS: [Target; 4] = [
     Target::Gfx90a,
     Target::Gfx942,
     Target::Gfx1100,
     Target::Gfx1201,
 ];
 
-fn code(target: Target) -> CodeObject {
-    let path = data(&format!("plugins/built/seeded.{target}.hsaco"));
+/// The kernels of a file of `data/plugins`.
+pub fn code(file: &str, target: Target) -> CodeObject {
+    let path = data(&format!("plugins/built/{file}.{target}.hsaco"));
     let bytes = std::fs::read(path).expect("a file of the repository");
     CodeObject::parse(bytes, &LoadOptions::default()).expect("a code object")
 }
 
 /// A launch of a kernel: 4 workgroups of 256.
 fn launch(code: &CodeObject, name: &str) -> Launch {
+    launch_with(code, name, ["buf:8192", "buf:5120:u32:seed=7", "buf:256"])
+}
+
+/// The same with these arguments.
+pub fn launch_with(code: &CodeObject, name: &str, texts: [&str; 3]) -> Launch {
     let kernel = code.kernel(name).expect("in the file").clone();
-    let texts = ["buf:8192", "buf:5120:u32:seed=7", "buf:256"];
     let arguments: Vec<Argument> = texts
         .iter()
         .map(|t| t.parse().expect("an argument"))
@@ -50,7 +55,7 @@ fn seeded_faults_are_found_and_nothing_else() {
     let mut wrong = Vec::new();
     let mut found = 0;
     for target in TARGETS {
-        let code = code(target);
+        let code = code("seeded", target);
         for kernel in code.kernels() {
             let name = kernel.name.as_str();
             let launch = launch(&code, name);
@@ -103,7 +108,7 @@ fn seeded_faults_are_found_and_nothing_else() {
 
 #[test]
 fn coverage_names_the_lines_of_kernels_that_ran() {
-    let code = code(Target::Gfx942);
+    let code = code("seeded", Target::Gfx942);
     let launch = launch(&code, "good_global_flag");
     let file = std::env::temp_dir().join(format!("rocjitsu-lcov-{}.info", std::process::id()));
     let text = format!("coverage:missed,lcov={}", file.display());
@@ -145,7 +150,7 @@ fn coverage_names_the_lines_of_kernels_that_ran() {
 
 #[test]
 fn a_fault_can_end_the_run() {
-    let code = code(Target::Gfx942);
+    let code = code("seeded", Target::Gfx942);
     for (kernel, plugin) in [
         ("race_lds_barrier", "race:fail"),
         ("hazard_short_wait", "data_hazard:fail"),
@@ -163,7 +168,7 @@ fn a_fault_can_end_the_run() {
 
 #[test]
 fn freed_memory_is_named() {
-    let code = code(Target::Gfx942);
+    let code = code("seeded", Target::Gfx942);
     let launch = launch(&code, "good_global_ranges");
     let watching = Watching::new(&["memcheck"]);
     let run = Run::new(&launch);

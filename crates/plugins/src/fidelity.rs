@@ -1,0 +1,488 @@
+//! `fidelity`: follows values that are not exact through registers, LDS and memory, and tells where one decided an
+//! address, a branch or a synchronisation, and how much of memory holds such values.
+
+mod roles;
+mod shadow;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use rocjitsu_isa::{Op, RegFile};
+use rocjitsu_observe::{
+    Access, AccessKind, Code, Concurrency, Dispatch, Events, Exactness, Family, Lines, MemoryView,
+    Outcome, Plugin, Space, State, Step, Touch, Wave, Workgroup,
+};
+use serde_json::{Value, json};
+
+use crate::options::Options;
+use crate::symbols::Symbols;
+use crate::trace::register_name;
+use roles::{Role, role};
+use shadow::{Bytes, Registers};
+
+/// Makes the plugin.
+pub fn make(mut options: Options, lines: Lines) -> Result<Box<dyn Plugin>, String> {
+    let fail = options.switch("fail", false)?;
+    let bounded = options.switch("bounded", true)?;
+    options.finish(&["bounded", "fail", "file"])?;
+    Ok(Box::new(Fidelity {
+        lines,
+        fail,
+        bounded,
+        symbols: Symbols::default(),
+        view: None,
+        kernels: HashMap::new(),
+        waves: HashMap::new(),
+        lds: HashMap::new(),
+        memory: Bytes::default(),
+        now: Now::default(),
+        found: BTreeMap::new(),
+        stored: BTreeMap::new(),
+    }))
+}
+
+/// Dispatch, workgroup, wave.
+type WaveKey = (u64, u64, u32);
+
+/// What the instruction that is under way has taken from its sources.
+struct Now {
+    /// Lanes with a source that is not exact.
+    lanes: u64,
+    /// A source that all lanes share is not exact.
+    shared: bool,
+    /// Bytes that each lane loads, and which of them are not exact.
+    loads: [Load; 64],
+    /// Whether any lane loads.
+    loading: bool,
+}
+
+impl Default for Now {
+    fn default() -> Now {
+        Now {
+            lanes: 0,
+            shared: false,
+            loads: [Load::default(); 64],
+            loading: false,
+        }
+    }
+}
+
+/// Bytes of a lane's loads, in the order of its accesses.
+#[derive(Clone, Copy, Default)]
+struct Load {
+    bytes: u32,
+    /// Bit n: byte n is not exact. Beyond 128 bytes, bit 127 stands for all others.
+    inexact: u128,
+}
+
+impl Load {
+    fn push(&mut self, bytes: u32, inexact: u128) {
+        if inexact != 0 {
+            self.inexact |= match self.bytes {
+                at @ 0..128 => inexact << at,
+                _ => 1 << 127,
+            };
+        }
+        self.bytes += bytes;
+    }
+}
+
+/// A place where something that is not exact arrived: what it decided, kernel, address of the instruction.
+type Place = (&'static str, String, u64);
+
+/// What arrived there.
+struct Arrival {
+    times: u64,
+    /// The first one.
+    record: Value,
+}
+
+/// Bytes that a kernel stored.
+#[derive(Default)]
+struct Stored {
+    bytes: u64,
+    inexact: u64,
+}
+
+struct Fidelity {
+    lines: Lines,
+    fail: bool,
+    /// Follow results within a bound as well, not only those by default.
+    bounded: bool,
+    symbols: Symbols,
+    view: Option<Arc<dyn MemoryView>>,
+    kernels: HashMap<u64, String>,
+    waves: HashMap<WaveKey, Registers>,
+    /// LDS by dispatch and workgroup.
+    lds: HashMap<(u64, u64), Bytes>,
+    /// Global and scratch memory.
+    memory: Bytes,
+    now: Now,
+    found: BTreeMap<Place, Arrival>,
+    stored: BTreeMap<String, Stored>,
+}
+
+fn key(step: &Step<'_>) -> WaveKey {
+    (step.wave.dispatch, step.wave.group, step.wave.index)
+}
+
+impl Fidelity {
+    fn kernel(&self, step: &Step<'_>) -> String {
+        let name = self.kernels.get(&step.wave.dispatch);
+        name.cloned().unwrap_or_default()
+    }
+
+    /// Something that is not exact decides `what`.
+    fn arrives(&mut self, what: &'static str, step: &Step<'_>, lanes: u64, operand: &str) {
+        let place = (what, self.kernel(step), step.instruction.pc);
+        if let Some(known) = self.found.get_mut(&place) {
+            known.times += 1;
+            return;
+        }
+        let mut record = json!({
+            "plugin": "fidelity",
+            "reached": what,
+            "kernel": place.1,
+            "operand": operand,
+            "dispatch": step.wave.dispatch,
+            "workgroup": step.wave.workgroup,
+            "wave": step.wave.index,
+            "instruction": self.symbols.describe(step.instruction),
+        });
+        if lanes != 0 {
+            record["lane"] = lanes.trailing_zeros().into();
+        }
+        self.found.insert(place, Arrival { times: 1, record });
+    }
+
+    /// Whether the results of an instruction are what is followed.
+    fn begins(&self, step: &Step<'_>) -> bool {
+        match step.instruction.exactness {
+            Exactness::Exact => false,
+            Exactness::Bounded(_) => self.bounded,
+            Exactness::Default(_) => true,
+        }
+    }
+
+    /// The shadow of the memory that an access is to.
+    fn shadow(&mut self, step: &Step<'_>, space: Space) -> &mut Bytes {
+        match space {
+            Space::Lds => self
+                .lds
+                .entry((step.wave.dispatch, step.wave.group))
+                .or_default(),
+            Space::Global | Space::Scratch => &mut self.memory,
+        }
+    }
+
+    /// What a lane stores: by byte, if the data registers hold just as many as are stored.
+    fn data(&self, step: &Step<'_>, lane: u8, stored: u32) -> Load {
+        let mut data = Load::default();
+        let Some(registers) = self.waves.get(&key(step)) else {
+            return data;
+        };
+        for touch in roles::data(&step.instruction.inst) {
+            data.push(4, registers.bytes(touch.file, touch.register, lane).into());
+        }
+        if data.bytes != stored && data.inexact != 0 {
+            data.inexact = u128::MAX;
+        }
+        data
+    }
+
+    fn access(&mut self, step: &Step<'_>, accesses: &[Access]) {
+        let lane_of = |access: &Access| usize::from(access.lane & 63);
+        for access in accesses.iter().filter(|a| a.kind != AccessKind::Store) {
+            let inexact = self
+                .shadow(step, access.space)
+                .get(access.address, access.bytes);
+            let load = &mut self.now.loads[lane_of(access)];
+            load.push(access.bytes, inexact);
+            self.now.loading = true;
+        }
+        // Copies between memories have no data registers: what is loaded is stored.
+        let copies = accesses.iter().any(|a| a.kind == AccessKind::Load);
+        let mut sums = [0u32; 64];
+        for access in accesses.iter().filter(|a| a.kind != AccessKind::Load) {
+            sums[lane_of(access)] += access.bytes;
+        }
+        let mut done = [0u32; 64];
+        let mut total = Stored::default();
+        for access in accesses.iter().filter(|a| a.kind != AccessKind::Load) {
+            let lane = lane_of(access);
+            let source = if copies {
+                let mut load = self.now.loads[lane];
+                if load.bytes != sums[lane] && load.inexact != 0 {
+                    load.inexact = u128::MAX;
+                }
+                load
+            } else {
+                self.data(step, access.lane, sums[lane])
+            };
+            let mut inexact = match done[lane] {
+                at @ 0..128 => source.inexact >> at,
+                _ if source.inexact == 0 => 0,
+                _ => u128::MAX,
+            };
+            done[lane] += access.bytes;
+            if access.kind == AccessKind::Atomic {
+                if source.inexact != 0 {
+                    self.arrives("atomic", step, 1 << lane, "data");
+                    inexact = u128::MAX;
+                }
+                // The old value is part of the new one.
+                let old = self.now.loads[lane].inexact;
+                if old != 0 {
+                    inexact = u128::MAX;
+                }
+            }
+            let shadow = self.shadow(step, access.space);
+            let marked = shadow.set(access.address, access.bytes, inexact);
+            if access.space == Space::Global {
+                total.bytes += u64::from(access.bytes);
+                total.inexact += u64::from(marked);
+            }
+        }
+        if total.bytes > 0 {
+            let sum = self.stored.entry(self.kernel(step)).or_default();
+            sum.bytes += total.bytes;
+            sum.inexact += total.inexact;
+        }
+    }
+
+    /// Memory that holds values which are not exact, by allocation.
+    fn memory_records(&self) -> Vec<Value> {
+        const LISTED: usize = 16;
+        let Some(view) = &self.view else {
+            return Vec::new();
+        };
+        let mut records = Vec::new();
+        for allocation in view.allocations() {
+            let ranges = self.memory.ranges(allocation.start, allocation.bytes);
+            let sum: u64 = ranges.iter().map(|(_, bytes)| bytes).sum();
+            if sum == 0 {
+                continue;
+            }
+            let listed: Vec<Value> = ranges
+                .iter()
+                .take(LISTED)
+                .map(|(at, bytes)| json!({ "offset": at - allocation.start, "bytes": bytes }))
+                .collect();
+            records.push(json!({
+                "plugin": "fidelity",
+                "event": "memory",
+                "allocation": allocation.label,
+                "start": format!("{:#x}", allocation.start),
+                "bytes": allocation.bytes,
+                "inexact_bytes": sum,
+                "ranges": ranges.len(),
+                "first_ranges": listed,
+            }));
+        }
+        records
+    }
+}
+
+impl Plugin for Fidelity {
+    fn events(&self) -> Events {
+        Events::DISPATCHES
+            | Events::WORKGROUPS
+            | Events::WAVES
+            | Events::BEFORE
+            | Events::READS
+            | Events::WRITES
+            | Events::ACCESSES
+    }
+
+    fn concurrency(&self) -> Concurrency {
+        Concurrency::OneThread
+    }
+
+    fn code_loaded(&mut self, code: &Code<'_>) -> Outcome {
+        self.symbols.add(code);
+        Ok(())
+    }
+
+    fn dispatch_begins(&mut self, dispatch: &Dispatch<'_>) -> Outcome {
+        let kernel = dispatch.kernel.to_owned();
+        self.kernels.insert(dispatch.id, kernel);
+        self.view = Some(dispatch.memory.clone());
+        Ok(())
+    }
+
+    fn workgroup_ends(&mut self, workgroup: &Workgroup) -> Outcome {
+        self.lds.remove(&(workgroup.dispatch, workgroup.linear));
+        Ok(())
+    }
+
+    fn wave_ends(&mut self, wave: &Wave) -> Outcome {
+        self.waves.remove(&(wave.dispatch, wave.group, wave.index));
+        Ok(())
+    }
+
+    fn before(&mut self, _: &Step<'_>, _: &dyn State) -> Outcome {
+        self.now.lanes = 0;
+        self.now.shared = false;
+        if self.now.loading {
+            self.now.loads = [Load::default(); 64];
+            self.now.loading = false;
+        }
+        Ok(())
+    }
+
+    fn reads(&mut self, step: &Step<'_>, touched: &[Touch], _: &dyn State) -> Outcome {
+        let Some(registers) = self.waves.get(&key(step)) else {
+            return Ok(());
+        };
+        if registers.is_exact() {
+            return Ok(());
+        }
+        let inst = &step.instruction.inst;
+        let vector = !matches!(
+            step.instruction.family,
+            Family::Scalar | Family::Control | Family::Other
+        );
+        let mut arrivals: Vec<(&'static str, u64, String)> = Vec::new();
+        for touch in touched {
+            // Which lanes take part is not a value: EXEC was looked at when it was written.
+            if vector && touch.file == RegFile::Sgpr && touch.register >= roles::EXEC {
+                continue;
+            }
+            let lanes = match inst.op() {
+                // It reads the first lane of EXEC; the event names all.
+                Op::v_readfirstlane_b32 if touch.lanes != 0 && step.exec != 0 => {
+                    1 << step.exec.trailing_zeros()
+                }
+                _ => touch.lanes,
+            };
+            let inexact = registers.read(touch, lanes);
+            if inexact == 0 {
+                continue;
+            }
+            match role(inst, touch) {
+                Role::Value => {}
+                Role::Decides(what) => {
+                    arrivals.push((
+                        what,
+                        inexact & lanes,
+                        register_name(touch.file, touch.register),
+                    ));
+                }
+            }
+            match touch.lanes {
+                0 => self.now.shared = true,
+                _ => self.now.lanes |= inexact,
+            }
+        }
+        for (what, lanes, operand) in arrivals {
+            self.arrives(what, step, lanes, &operand);
+        }
+        Ok(())
+    }
+
+    fn accesses(&mut self, step: &Step<'_>, accesses: &[Access], _: &dyn State) -> Outcome {
+        let quiet = self.memory.is_exact()
+            && self.lds.values().all(Bytes::is_exact)
+            && self.waves.get(&key(step)).is_none_or(Registers::is_exact);
+        if quiet {
+            let stores = accesses.iter();
+            let stores = stores.filter(|a| a.kind != AccessKind::Load && a.space == Space::Global);
+            let bytes: u64 = stores.map(|a| u64::from(a.bytes)).sum();
+            if bytes > 0 {
+                self.stored.entry(self.kernel(step)).or_default().bytes += bytes;
+            }
+            return Ok(());
+        }
+        self.access(step, accesses);
+        Ok(())
+    }
+
+    fn writes(&mut self, step: &Step<'_>, touched: &[Touch], _: &dyn State) -> Outcome {
+        let begins = self.begins(step);
+        let loaded = self.now.loading && self.now.loads.iter().any(|load| load.inexact != 0);
+        let sources = self.now.shared || self.now.lanes != 0;
+        let registers = self.waves.entry(key(step)).or_default();
+        if !begins && !loaded && !sources && registers.is_exact() {
+            return Ok(());
+        }
+        // Lanes see each other's values where an instruction exchanges them.
+        let crosses = roles::crosses(step.instruction);
+        let all = begins || self.now.shared || crosses && self.now.lanes != 0;
+        let from_sources = if all { u64::MAX } else { self.now.lanes };
+        let results = touched
+            .iter()
+            .filter(|touch| matches!(touch.file, RegFile::Vgpr | RegFile::Agpr) || loaded)
+            .count() as u32;
+        let mut decided = Vec::new();
+        for (number, touch) in touched.iter().enumerate() {
+            if touch.lanes == 0 {
+                let load = &self.now.loads[0];
+                let word = match load.bytes == 4 * results {
+                    true => load.inexact >> (4 * number.min(31)) & 0xf != 0,
+                    false => loaded,
+                };
+                let inexact = all || self.now.lanes != 0 || word;
+                registers.write_scalar(touch, inexact);
+                if inexact && touch.file == RegFile::Sgpr && touch.register >= roles::EXEC {
+                    decided.push(register_name(touch.file, touch.register));
+                }
+                continue;
+            }
+            for byte in (0..4).filter(|byte| touch.bytes >> byte & 1 != 0) {
+                let mut lanes = from_sources;
+                if loaded {
+                    for (lane, load) in self.now.loads.iter().enumerate() {
+                        let at = 4 * number as u32 + byte;
+                        let inexact = match load.bytes == 4 * results && at < 128 {
+                            true => load.inexact >> at & 1 != 0,
+                            false => load.inexact != 0,
+                        };
+                        lanes |= u64::from(inexact) << lane;
+                    }
+                }
+                registers.write(touch, byte, lanes);
+            }
+        }
+        for register in decided {
+            self.arrives("exec", step, 0, &register);
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Outcome {
+        let mut times = 0;
+        for arrival in self.found.values_mut() {
+            times += arrival.times;
+            arrival.record["times"] = arrival.times.into();
+            self.lines.line(&arrival.record.to_string())?;
+        }
+        for (kernel, sum) in &self.stored {
+            let record = json!({
+                "plugin": "fidelity",
+                "event": "stores",
+                "kernel": kernel,
+                "bytes": sum.bytes,
+                "inexact_bytes": sum.inexact,
+            });
+            self.lines.line(&record.to_string())?;
+        }
+        for record in self.memory_records() {
+            self.lines.line(&record.to_string())?;
+        }
+        let record = json!({
+            "plugin": "fidelity",
+            "event": "summary",
+            "places": self.found.len(),
+            "times": times,
+        });
+        self.lines.line(&record.to_string())?;
+        self.lines.flush()?;
+        if self.fail && !self.found.is_empty() {
+            return Err(format!(
+                "values that are not exact decided addresses, branches or synchronisation at {} places",
+                self.found.len()
+            ));
+        }
+        Ok(())
+    }
+}
