@@ -33,11 +33,9 @@ fn descriptions(target: Target) -> Vec<PathBuf> {
 
 fn session(path: &Path, target: Target, repeat: u32) -> Session {
     let launch = Launch::from_description(path, Selection::of(target)).unwrap();
-    let request = Request {
-        // Loops that retry an atomic count the same each time.
-        threads: Some(1),
-        ..Request::default()
-    };
+    let mut request = Request::default();
+    // Loops that retry an atomic count the same each time.
+    request.threads = Some(1);
     let host = request.resolve(target, None).unwrap();
     Session::new(launch, request, host, repeat).unwrap()
 }
