@@ -52,6 +52,7 @@ pub fn backend() -> Result<Backend> {
 }
 
 /// How a run of a dispatch ended.
+#[allow(clippy::large_enum_variant)] // There is one for each run of a dispatch.
 pub enum Ended {
     /// With the dispatch.
     Done(Statistics),

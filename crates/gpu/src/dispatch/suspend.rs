@@ -117,6 +117,7 @@ impl Why {
 
 /// How a run of a dispatch ended.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant)] // There is one for each run of a dispatch.
 pub enum Outcome {
     /// With the dispatch.
     Done(Statistics),
