@@ -100,9 +100,15 @@ impl Session {
 
     /// Wave instructions that have executed, over all dispatches.
     pub fn instructions(&self) -> u64 {
-        let ended: u64 = self.runs.iter().map(|run| run.wave_instructions).sum();
         let now = self.suspended.as_ref();
-        ended + now.map_or(0, |suspended| suspended.statistics().total())
+        let now = now.map_or(0, |suspended| suspended.statistics().total());
+        self.ended().saturating_add(now)
+    }
+
+    /// Those of dispatches that have ended.
+    fn ended(&self) -> u64 {
+        let counts = self.runs.iter().map(|run| run.wave_instructions);
+        counts.fold(0, u64::saturating_add)
     }
 
     /// Dispatches that the launch is to make.
@@ -137,11 +143,10 @@ impl Session {
                     self.launch.fill_buffers(&self.memory, &self.placed)?;
                 }
             }
-            let ended: u64 = self.runs.iter().map(|run| run.wave_instructions).sum();
             let stops = match until {
                 Until::End | Until::Dispatch(_) => None,
                 Until::Instruction(number) => Some(Stops {
-                    after: Some(number.saturating_sub(ended)),
+                    after: Some(number.saturating_sub(self.ended())),
                     ..Stops::default()
                 }),
                 Until::Asked(asked) => Some(Stops {
@@ -149,7 +154,8 @@ impl Session {
                     ..Stops::default()
                 }),
             };
-            let groups = self.launch.grid.iter().map(|&n| u64::from(n)).product();
+            let grid = self.launch.grid.iter().map(|&n| u64::from(n));
+            let groups = grid.fold(1, u64::saturating_mul);
             let bar = progress(groups, quiet);
             let advance = Progress(|ended, _| bar.set_position(ended));
             let options = engine::Options {

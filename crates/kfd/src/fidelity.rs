@@ -40,7 +40,8 @@ impl FormCount {
         let mut sums: BTreeMap<FormCount, u64> = BTreeMap::new();
         for row in counts {
             let count = row.count;
-            *sums.entry(FormCount { count: 0, ..row }).or_default() += count;
+            let sum = sums.entry(FormCount { count: 0, ..row }).or_default();
+            *sum = sum.saturating_add(count);
         }
         let all = sums
             .into_iter()

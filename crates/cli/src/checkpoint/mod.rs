@@ -356,6 +356,9 @@ impl FormState {
     }
 }
 
+/// More than a dispatch can have done of anything.
+const MOST: u64 = 1 << 48;
+
 /// What a launch under way consists of.
 pub struct Parts<'a> {
     /// The launch.
@@ -414,6 +417,16 @@ impl State {
         Ok(state)
     }
 
+    /// How many bytes of [`State::to_bytes`] are behind those of the launch itself.
+    ///
+    /// # Errors
+    ///
+    /// None in practice.
+    pub fn bytes_behind_launch(&self) -> Result<usize> {
+        let launch = postcard::to_stdvec(&self.launch)?;
+        Ok(self.to_bytes()?.len() - launch.len())
+    }
+
     /// The launch, where it lies, and the dispatches of it that have ended; the rest stays.
     ///
     /// # Errors
@@ -426,6 +439,25 @@ impl State {
         let whole = u64::from(self.repeat) >= done as u64
             && (self.suspended.is_none() || u64::from(self.repeat) > done as u64);
         ensure!(whole, "{done} of {} dispatches have ended", self.repeat);
+        let counts = |run: &RunState| {
+            let RunState {
+                wave_instructions,
+                waves,
+                peak_register_pages,
+                bounded,
+                by_default,
+                ..
+            } = *run;
+            [
+                wave_instructions,
+                waves,
+                peak_register_pages,
+                bounded,
+                by_default,
+            ]
+        };
+        let most = self.runs.iter().flat_map(counts).max();
+        ensure!(most <= Some(MOST), "counts beyond {MOST}");
         let runs = self.runs.into_iter().map(RunState::restore).collect();
         let rest = Rest {
             map: self.map,

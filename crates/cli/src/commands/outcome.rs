@@ -83,7 +83,7 @@ impl Report<'_> {
             "expected_wave_instructions": self.launch.expected_instructions,
             "by_class": run.by_class,
             "results": {
-                "exact": run.wave_instructions - run.bounded - run.by_default,
+                "exact": run.exact(),
                 "bounded": run.bounded,
                 "by_default": run.by_default,
             },
@@ -142,7 +142,7 @@ impl Report<'_> {
             writeln!(
                 out,
                 "  {} exact, {} within a bound, {} by an unconfirmed default:",
-                run.wave_instructions - run.bounded - run.by_default,
+                run.exact(),
                 run.bounded,
                 run.by_default
             )?;

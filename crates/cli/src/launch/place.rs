@@ -73,6 +73,14 @@ pub struct Statistics {
     pub compiled: Compiled,
 }
 
+impl Statistics {
+    /// Wave instructions whose results are the hardware's bits.
+    pub fn exact(&self) -> u64 {
+        let others = self.bounded.saturating_add(self.by_default);
+        self.wave_instructions.saturating_sub(others)
+    }
+}
+
 /// Code that was compiled for this host.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 #[serde(untagged)]

@@ -37,6 +37,9 @@ pub struct Image {
     passed: Vec<(Who, u64)>,
 }
 
+/// More than a dispatch can have done of anything: sums of such numbers are numbers.
+const MOST: u64 = 1 << 48;
+
 type BarrierImage = [u32; 4];
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -367,6 +370,10 @@ impl Device {
                 "{started} of {total} workgroups started, {clusters} clusters of {size} under way"
             )));
         };
+        let counts = [image.waves, image.register_pages, image.lent_turns];
+        if image.instructions.iter().chain(&counts).any(|&n| n > MOST) {
+            return Err(state(format!("counts beyond {MOST}")));
+        }
         let mut pool = PagePool::default();
         let (mut clusters, mut seen) = (Vec::new(), HashSet::new());
         let mut used = Vec::new();
