@@ -469,12 +469,7 @@ fn proceed(
                 PollFd::new(remote, PollFlags::IN),
                 PollFd::new(&stopped, PollFlags::IN),
             ];
-            loop {
-                match poll(&mut wanted, None) {
-                    Err(rustix::io::Errno::INTR) => {}
-                    _ => break,
-                }
-            }
+            while let Err(rustix::io::Errno::INTR) = poll(&mut wanted, None) {}
             request.store(true, Ordering::Release);
         })?;
         let stop = debugger.proceed(&request);
