@@ -263,6 +263,19 @@ fn the_end_is_told_and_a_repeated_launch_stops_again() {
 }
 
 #[test]
+fn a_running_launch_is_interrupted() {
+    let mut client = Client::new("asm_axpy", "gfx942", &["--repeat", "4000000"]);
+    client.tell("vCont;c");
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    client.send(b"\x03");
+    let stop = client.packet();
+    assert!(stop.starts_with("T02"), "{stop}");
+    assert_ne!(client.scalar("pc"), 0);
+    client.tell("k");
+    assert_eq!(client.status(), Some(1));
+}
+
+#[test]
 fn lds_is_read_and_written_through_its_aperture() {
     let mut client = Client::new("block_reduce_atomic", "gfx942", &[]);
     client.ok(&format!("M{SHARED_BASE:x},4:78563412"));
@@ -276,7 +289,7 @@ fn lds_is_read_and_written_through_its_aperture() {
     );
     client.ok(&format!("Z2,{SHARED_BASE:x},4"));
     let stop = client.ask("vCont;c");
-    assert!(stop.contains(&format!("watch:{SHARED_BASE:x}")), "{stop}");
+    assert!(stop.contains(&format!("{SHARED_BASE:x};")), "{stop}");
     assert_eq!(client.detach(), Some(0));
 }
 

@@ -54,7 +54,7 @@ pub struct EndArgs {
     )]
     at: Option<Point>,
     /// Wait for a debugger that speaks GDB's remote protocol, at HOST:PORT, :PORT or the path of a Unix socket (with a `/`)
-    #[arg(long, value_name = "ADDR", num_args = 0..=1, default_missing_value = "localhost:1234",
+    #[arg(long, value_name = "ADDR", num_args = 0..=1, default_missing_value = "localhost:0",
           conflicts_with = "checkpoint")]
     gdb: Option<Address>,
 }

@@ -205,7 +205,7 @@ mod tests {
                 };
                 assert_eq!(
                     code[0],
-                    s::v_cvt_pk_fp8_f32(x, 0, to, false).into(),
+                    u32::from(s::v_cvt_pk_fp8_f32(x, 0, to, false)),
                     "{to:?} {x:#x}"
                 );
                 met += 1;
