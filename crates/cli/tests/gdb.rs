@@ -157,7 +157,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 fn unhex(text: &str) -> Vec<u8> {
-    assert!(text.len() % 2 == 0, "{text}");
+    assert!(text.len().is_multiple_of(2), "{text}");
     let digits = (0..text.len()).step_by(2);
     digits
         .map(|at| u8::from_str_radix(&text[at..at + 2], 16).expect(text))
