@@ -176,15 +176,19 @@ impl<'a> Stepper<'a> {
                 }
             };
             cx.wave.pc = block.end;
+            let (key, count) = (block.key(), block.records.len());
             let infos = match self.watchpoints {
                 [] => &[],
                 _ => block.watched(),
             };
             for (at, record) in block.records.iter().enumerate() {
                 if let Some(hit) = self.before(cx, record.pc) {
-                    return self.stop(cx, record.pc, left - at as i64, hit);
+                    let next = record.pc;
+                    code.ended_early(key, at);
+                    return self.stop(cx, next, left - at as i64, hit);
                 }
                 if gives_way(cx, record) {
+                    code.ended_early(key, at);
                     return Stop::Waits;
                 }
                 let touched = infos.get(at).and_then(|info| {
@@ -192,18 +196,24 @@ impl<'a> Stepper<'a> {
                     self.touched(cx.group.linear, record)
                 });
                 let flow = (record.run)(cx, record);
-                match flow {
-                    Flow::Again => return Stop::Waits,
-                    Flow::Fault => return Stop::Fault,
-                    Flow::Next | Flow::Jump | Flow::Wait => {}
+                if let Flow::Again | Flow::Fault = flow {
+                    code.ended_early(key, at);
+                    return match flow {
+                        Flow::Again => Stop::Waits,
+                        _ => Stop::Fault,
+                    };
                 }
                 record.count(counts);
                 self.left -= 1;
                 let who = (cx.group.linear, cx.wave.index);
                 self.passed.retain(|(passed, _)| *passed != who);
+                let is_last = at + 1 == count;
                 match (flow, touched) {
                     (Flow::Wait, _) => {
                         self.hit = touched;
+                        if !is_last {
+                            code.ended_early(key, at + 1);
+                        }
                         if std::mem::take(&mut cx.wave.code_stale) {
                             code.invalidate();
                         }
@@ -214,13 +224,21 @@ impl<'a> Stepper<'a> {
                             Flow::Jump => cx.wave.pc,
                             _ => record.next_pc,
                         };
+                        if !is_last {
+                            code.ended_early(key, at + 1);
+                        }
                         return self.stop(cx, next, left - at as i64 - 1, hit);
                     }
-                    (Flow::Jump, None) => break,
+                    (Flow::Jump, None) => {
+                        if !is_last {
+                            code.ended_early(key, at + 1);
+                        }
+                        break;
+                    }
                     _ => {}
                 }
             }
-            left -= block.records.len() as i64;
+            left -= count as i64;
             if left <= 0 {
                 cx.wave.waiting = Waiting::Turn;
                 return Stop::Quantum;
