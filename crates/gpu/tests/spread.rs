@@ -101,6 +101,14 @@ const FLOATS: &[u32] = &[
     0xdc7c_8000, 0x0000_0401, 0xdc78_8010, 0x0000_0801, 0xbf81_0000,
 ];
 
+/// All waves load a word of LDS, and the wave that goes on first from the barrier stores to it, with no barrier between.
+#[rustfmt::skip]
+const PIVOT: &[u32] = &[
+    0x2402_0082, 0x7e04_0280, 0x7e06_0281, 0xd81a_0000, 0x0000_0302, 0xbf8c_c07f, 0xbf8a_0000, 0xd86c_0000,
+    0x0400_0002, 0xbf8c_c07f, 0x6806_0881, 0x7d94_00ff, 0x0000_01c0, 0xbe82_206a, 0xd81a_0000, 0x0000_0302,
+    0xbefe_0102, 0xdc70_8000, 0x0000_0401, 0xbf81_0000,
+];
+
 /// Bytes of the buffer that kernels write.
 const OUT: usize = 4096;
 
@@ -198,6 +206,14 @@ fn results_are_the_same_bytes_on_any_number_of_threads() {
             }
         }
     }
+}
+
+/// As on the hardware, where all waves have loaded long before one has computed what it stores.
+#[test]
+fn waves_load_from_lds_before_one_of_them_stores_there() {
+    let (got, _) = Kernel::new(Target::Gfx90a, PIVOT, 1).outcome(1);
+    let words: Vec<_> = got.chunks_exact(4).take(512).collect();
+    assert!(words.iter().all(|&word| word == [1, 0, 0, 0]), "{words:?}");
 }
 
 /// Without this the other tests could pass on one thread. Threads come when the machine lets them.
