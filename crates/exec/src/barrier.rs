@@ -49,7 +49,7 @@ pub fn signal(group: &Group, slot: usize) -> bool {
 #[inline]
 pub fn wait(wave: &mut Wave, group: &Group, slot: usize) -> bool {
     let phase = group.barriers[slot].phase();
-    wave.past_barrier = true;
+    wave.past_barrier = u8::MAX;
     if wave.barrier_phase[slot] != phase {
         wave.barrier_phase[slot] = phase;
         return true;

@@ -116,12 +116,15 @@ pub enum Step {
     FastFull,
     /// Everything else: the handler is called.
     Handler,
-    /// A load or atomic of vector memory: as `Handler`, but the first one after a barrier gives the others a turn.
+    /// A load or atomic of vector memory, or a store to LDS: as `Handler`, but the first one of each kind after a
+    /// barrier gives the others a turn.
     ///
     /// On the hardware all waves of a workgroup go on from a barrier within some cycles, and memory takes hundreds.
     /// Kernels have come to count on that: rocPRIM's `ordered_block_id` reads from LDS after a barrier what the first
     /// wave overwrites as soon as its next load of global memory is back, without a barrier in between. Here a wave
-    /// runs on at once, so the others catch up before it sees what memory answers.
+    /// runs on at once, so the others catch up before it sees what memory answers. In the same way rocSOLVER's
+    /// `potf2_kernel_small` loads a pivot from LDS in all waves, and one lane stores its root there, without a barrier
+    /// in between: the load of all waves has long been made when the root is computed.
     Memory,
 }
 

@@ -9,7 +9,7 @@ use rocjitsu_lanes::vector::{Lanes, Scalar};
 use crate::code::CodeView;
 use crate::jit::Part;
 use crate::lower::State;
-use crate::record::{COUNTERS, Fast, Flow, Record, Step};
+use crate::record::{COUNTERS, Class, Fast, Flow, Record, Step};
 use crate::wave::{Cx, Waiting, scalar};
 
 /// Why [`run`] returned.
@@ -188,8 +188,10 @@ fn in_parts<L: Lanes>(
 /// Whether a wave that would execute this record leaves that for its next turn ([`Step::Memory`]).
 #[inline(always)]
 pub fn gives_way(cx: &mut Cx<'_, '_>, record: &Record) -> bool {
-    let first = record.step == Step::Memory && std::mem::take(&mut cx.wave.past_barrier);
+    let bit = 1 << u8::from(record.class == Class::Lds);
+    let first = record.step == Step::Memory && cx.wave.past_barrier & bit != 0;
     if first {
+        cx.wave.past_barrier &= !bit;
         cx.wave.pc = record.pc;
     }
     first

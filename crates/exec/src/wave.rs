@@ -99,8 +99,9 @@ pub struct Wave {
     pub waiting: Waiting,
     /// Which barrier of the workgroup a signal joined: the phase it saw (split barriers).
     pub barrier_phase: [u32; 32],
-    /// The wave has passed a barrier and has not asked memory for anything since (see [`crate::record::Step::Memory`]).
-    pub past_barrier: bool,
+    /// The wave has passed a barrier and since then has not asked memory for anything, or not stored to LDS: a bit each
+    /// (see [`crate::record::Step::Memory`]).
+    pub past_barrier: u8,
     /// The named barrier that the wave has joined, or 0.
     pub named_barrier: u8,
     /// Doorbell of the queue that the wave was launched from, as `s_sendmsg_rtn` tells it.
@@ -152,7 +153,7 @@ impl Wave {
             scratch_size: 0,
             waiting: Waiting::No,
             barrier_phase: [0; 32],
-            past_barrier: false,
+            past_barrier: 0,
             named_barrier: 0,
             doorbell: 0,
             dispatch_id: 0,

@@ -36,6 +36,14 @@ fn results_are_the_same_bytes_on_any_number_of_threads() {
     }
 }
 
+/// As on the hardware, where all waves have loaded long before one has computed what it stores.
+#[test]
+fn waves_load_from_lds_before_one_of_them_stores_there() {
+    let (got, _) = Kernel::new(Target::Gfx90a, PIVOT, 1).outcome(1);
+    let words: Vec<_> = got.chunks_exact(4).take(512).collect();
+    assert!(words.iter().all(|&word| word == [1, 0, 0, 0]), "{words:?}");
+}
+
 /// Without this the other tests could pass on one thread. Threads come when the machine lets them.
 #[test]
 fn other_threads_do_take_waves() {

@@ -11,7 +11,7 @@ pub mod storage;
 use rocjitsu_isa::{Format, Inst, Name, Target};
 
 use crate::lower::Lowering;
-use crate::record::{Class, Flow, Operand, Record};
+use crate::record::{Class, Flow, Operand, Record, Step};
 use crate::vmem::body;
 use crate::vmem::datum::{Datum, by_load, by_store};
 use crate::vmem::rmw::{Flush, by_rmw};
@@ -21,6 +21,18 @@ pub use misc::{by_lane, shared_address};
 
 /// Lowers an LDS instruction.
 pub fn lower(inst: &Inst, pc: u64, lowering: &mut Lowering) -> Option<Record> {
+    let mut record = by_name(inst, pc, lowering)?;
+    let name = inst.op().name();
+    if ["ds_write", "ds_store"]
+        .iter()
+        .any(|store| name.starts_with(store))
+    {
+        record.step = Step::Memory;
+    }
+    Some(record)
+}
+
+fn by_name(inst: &Inst, pc: u64, lowering: &mut Lowering) -> Option<Record> {
     if inst.format() == Format::LDSDIR {
         return misc::direct(inst, pc, lowering);
     }

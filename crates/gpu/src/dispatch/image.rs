@@ -72,7 +72,7 @@ struct WaveImage {
     hwreg: Vec<u32>,
     waiting: WaitImage,
     barrier_phase: Vec<u32>,
-    past_barrier: bool,
+    past_barrier: u8,
     named_barrier: u8,
     /// The pages of registers that exist: number, bytes.
     pages: Vec<(u8, ByteBuf)>,

@@ -261,3 +261,20 @@ inner:
   global_store_dwordx4 v1, v[4:7], s[0:1]
   global_store_dwordx3 v1, v[8:10], s[0:1] offset:16
   s_endpgm
+
+# pivot
+  v_lshlrev_b32 v1, 2, v0
+  v_mov_b32 v2, 0
+  v_mov_b32 v3, 1
+  ds_write_b32 v2, v3
+  s_waitcnt lgkmcnt(0)
+  s_barrier
+  ds_read_b32 v4, v2
+  s_waitcnt lgkmcnt(0)
+  v_add_u32 v3, 1, v4
+  v_cmp_eq_u32 vcc, 0x1c0, v0
+  s_and_saveexec_b64 s[2:3], vcc
+  ds_write_b32 v2, v3
+  s_mov_b64 exec, s[2:3]
+  global_store_dword v1, v4, s[0:1]
+  s_endpgm

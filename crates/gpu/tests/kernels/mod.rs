@@ -101,6 +101,14 @@ pub const FLOATS: &[u32] = &[
     0xdc7c_8000, 0x0000_0401, 0xdc78_8010, 0x0000_0801, 0xbf81_0000,
 ];
 
+/// All waves load a word of LDS, and the wave that goes on first from the barrier stores to it, with no barrier between.
+#[rustfmt::skip]
+pub const PIVOT: &[u32] = &[
+    0x2402_0082, 0x7e04_0280, 0x7e06_0281, 0xd81a_0000, 0x0000_0302, 0xbf8c_c07f, 0xbf8a_0000, 0xd86c_0000,
+    0x0400_0002, 0xbf8c_c07f, 0x6806_0881, 0x7d94_00ff, 0x0000_01c0, 0xbe82_206a, 0xd81a_0000, 0x0000_0302,
+    0xbefe_0102, 0xdc70_8000, 0x0000_0401, 0xbf81_0000,
+];
+
 /// Bytes of the buffer that kernels write.
 pub const OUT: usize = 4096;
 
