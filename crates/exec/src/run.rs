@@ -25,7 +25,7 @@ pub enum Stop {
     Hit,
 }
 
-/// Instructions executed, by [`Class`](crate::record::Class), and those that are not exact.
+/// Instructions executed, by [`Class`], and those that are not exact.
 pub type Counts = [u64; COUNTERS];
 
 /// Runs a wave for about `quantum` instructions.

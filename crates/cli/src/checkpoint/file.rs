@@ -138,7 +138,7 @@ pub fn write<W: Write + Seek>(
 ///
 /// # Errors
 ///
-/// As [`write`]; a folder that cannot be written.
+/// As [`write()`]; a folder that cannot be written.
 pub fn create(
     path: &Path,
     state: &[u8],

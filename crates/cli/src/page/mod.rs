@@ -1,5 +1,5 @@
 //! Records of a run as one HTML page that needs nothing else: no network, no other file.
-//! [`records`] reads what commands and plugins write, the other modules make sections of it.
+//! `records` reads what commands and plugins write, the other modules make sections of it.
 
 mod chart;
 mod records;
