@@ -53,13 +53,18 @@ const OWNER: u8 = 0;
 impl Team {
     /// A team for a workgroup that no thread runs.
     pub fn new(resident: &mut Resident) -> Team {
-        // Whoever comes first takes any that can run.
-        let states = resident.waves.iter().map(|wave| match state(wave) {
-            State::GaveWay => State::Ready,
-            other => other,
+        let waves = resident.waves.iter().map(|wave| {
+            let turns = wave.stops_past_barrier();
+            let state = match state(wave) {
+                // Whoever comes first takes any that can run.
+                State::GaveWay => State::Ready,
+                State::Ahead if turns == 0 => State::Ready,
+                other => other,
+            };
+            (state, interval(wave), turns)
         });
         Team {
-            board: Board::new(states),
+            board: Board::new(waves),
             group: &resident.group,
             waves: resident.waves.as_mut_ptr(),
             faults: Mutex::default(),
@@ -105,7 +110,7 @@ impl Team {
         if let Err(fault) = slice {
             lock(&self.faults).push((index, fault));
         }
-        self.board.put(index, seat.number, next);
+        self.board.put(index, seat.number, next, interval(wave));
         claim
     }
 
@@ -127,8 +132,9 @@ impl Team {
 /// What a wave that nobody runs waits for.
 fn state(wave: &Wave) -> State {
     match wave.waiting {
+        Waiting::Turn => State::GaveWay,
         // Behind a barrier a wave lets the others catch up before it asks memory for anything.
-        Waiting::No | Waiting::Turn => State::GaveWay,
+        Waiting::No => State::Ahead,
         Waiting::Barrier(slot) => State::Barrier {
             slot,
             phase: wave.barrier_phase[usize::from(slot) % wave.barrier_phase.len()],

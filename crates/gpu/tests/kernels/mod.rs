@@ -109,6 +109,18 @@ pub const PIVOT: &[u32] = &[
     0xbefe_0102, 0xdc70_8000, 0x0000_0401, 0xbf81_0000,
 ];
 
+/// Twenty-four times: barrier, work that is shortest for wave 7, all waves load a word of LDS, and wave 7 stores to it, with no
+/// barrier between.
+#[rustfmt::skip]
+pub const PIVOTS: &[u32] = &[
+    0x2402_0082, 0x2006_0086, 0x7e0c_0503, 0x7e04_0280, 0x7e06_0300, 0x7e0e_0280, 0xb004_0018, 0xb005_00c8,
+    0xd285_0003, 0x0002_0303, 0x6806_06ff, 0x0000_3039, 0x8085_8105, 0xbf07_8005, 0xbf85_fff9, 0xbf8a_0000,
+    0x8e05_8506, 0x8085_05ff, 0x0000_0100, 0xd285_0003, 0x0002_0303, 0x6806_06ff, 0x0000_3039, 0x8085_8105,
+    0xbf07_8005, 0xbf85_fff9, 0xd86c_0000, 0x0400_0002, 0xbf8c_c07f, 0xd1c3_0007, 0x0411_0707, 0xbf07_8706,
+    0xbf85_0003, 0x6808_0881, 0xd81a_0000, 0x0000_0402, 0xbf8a_0000, 0x8084_8104, 0xbf07_8004, 0xbf85_ffdf,
+    0xdc70_8000, 0x0000_0701, 0xbf81_0000,
+];
+
 /// Bytes of the buffer that kernels write.
 pub const OUT: usize = 4096;
 
