@@ -16,6 +16,7 @@ fn results_are_the_same_bytes_on_any_number_of_threads() {
         ("ordered", Target::Gfx90a, ORDERED),
         ("commuting", Target::Gfx90a, COMMUTING),
         ("pivots", Target::Gfx90a, PIVOTS),
+        ("phases", Target::Gfx90a, PHASES),
         ("spin", Target::Gfx90a, SPIN),
         ("split", Target::Gfx1201, SPLIT12),
         ("named", Target::Gfx1250, NAMED1250),

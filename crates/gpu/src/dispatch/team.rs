@@ -154,6 +154,23 @@ fn start_of(interval: u32, count: usize) -> usize {
     (count - interval as usize % count) % count
 }
 
+/// Whether a wave that has stopped before its first load or store behind a barrier has come further than another one that can
+/// run: threads that leave a team may leave its waves so.
+pub fn is_ahead(waves: &[Wave], index: usize, group: &Group) -> bool {
+    let Some(wave) = waves.get(index) else {
+        return false;
+    };
+    let place = |wave: &Wave| (interval(wave), wave.stops_past_barrier());
+    let runs = |wave: &Wave| match wave.waiting {
+        Waiting::No => true,
+        Waiting::Barrier(_) => barrier::ready(wave, group),
+        // One that spins may do so until the other one stores.
+        _ => false,
+    };
+    let behind = |other: &Wave| place(other) < place(wave) && runs(other);
+    wave.waiting == Waiting::No && waves.iter().any(behind)
+}
+
 /// Which wave has the first turn now.
 pub fn first_turn(waves: &[Wave]) -> usize {
     let live = waves.iter().filter(|w| w.waiting != Waiting::Ended);

@@ -611,6 +611,9 @@ fn round(
         if at >= count {
             at -= count;
         }
+        if *was_shared && team::is_ahead(waves, at, group) {
+            continue;
+        }
         let Some(wave) = waves.get_mut(at) else { break };
         match wave.waiting {
             Waiting::Ended => continue,

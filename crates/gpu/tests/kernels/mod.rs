@@ -121,6 +121,16 @@ pub const PIVOTS: &[u32] = &[
     0xdc70_8000, 0x0000_0701, 0xbf81_0000,
 ];
 
+/// A thousand times: work that is long for sixty-four rounds and short for the next, then as in [`PIVOTS`].
+#[rustfmt::skip]
+pub const PHASES: &[u32] = &[
+    0x2402_0082, 0x2006_0086, 0x7e0c_0503, 0x7e04_0280, 0x7e06_0300, 0x7e0e_0280, 0xb004_03e8, 0xbf8a_0000,
+    0x8605_c004, 0x8e05_8105, 0x8705_8105, 0xd285_0003, 0x0002_0303, 0x6806_06ff, 0x0000_3039, 0x8085_8105,
+    0xbf07_8005, 0xbf85_fff9, 0xd86c_0000, 0x0400_0002, 0xbf8c_c07f, 0xd1c3_0007, 0x0411_0707, 0xbf07_8706,
+    0xbf85_0003, 0x6808_0881, 0xd81a_0000, 0x0000_0402, 0xbf8a_0000, 0x8084_8104, 0xbf07_8004, 0xbf85_ffe8,
+    0xdc70_8000, 0x0000_0701, 0xbf81_0000,
+];
+
 /// Bytes of the buffer that kernels write.
 pub const OUT: usize = 4096;
 
