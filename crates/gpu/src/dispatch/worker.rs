@@ -228,6 +228,7 @@ impl Worker<'_, '_> {
         {
             shared.owners.fetch_add(1, Ordering::Relaxed);
             self.own();
+            self.experience.remember(shared);
             shared.owners.fetch_sub(1, Ordering::Relaxed);
             if self.resident.is_empty() {
                 seats.fetch_add(1, Ordering::Relaxed);
