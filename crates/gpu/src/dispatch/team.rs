@@ -334,3 +334,32 @@ impl Open<'_> {
         pause(looks);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wave_is_ahead_of_those_that_have_yet_to_come_to_its_stop() {
+        let group = Group::default();
+        barrier::set_members(&group, barrier::WORKGROUP, 2);
+        let mut waves = [Wave::new(64), Wave::new(64)];
+        // Wave 0 waits for the barrier, wave 1 completes it, goes on and stops before its first store to LDS.
+        for wave in &mut waves {
+            barrier::signal(&group, barrier::WORKGROUP);
+            barrier::wait(wave, &group, barrier::WORKGROUP);
+        }
+        assert_eq!(waves[0].waiting, Waiting::Barrier(0));
+        assert_eq!((waves[1].waiting, interval(&waves[1])), (Waiting::No, 1));
+        assert!(!is_ahead(&waves, 1, &group), "neither has stopped");
+        waves[1].past_barrier &= !2;
+        assert!(is_ahead(&waves, 1, &group) && !is_ahead(&waves, 0, &group));
+        // One that spins is not waited for, and one that has come as far neither.
+        waves[0].waiting = Waiting::Turn;
+        assert!(!is_ahead(&waves, 1, &group));
+        waves[0].waiting = Waiting::No;
+        assert!(is_ahead(&waves, 1, &group));
+        waves[0].past_barrier &= !1;
+        assert!(!is_ahead(&waves, 1, &group));
+    }
+}
