@@ -214,13 +214,6 @@ impl Prepared {
         if self.op.kind == Kind::LoadScale {
             return;
         }
-        let operands = &match operands.c {
-            COperand::InPlace => Operands {
-                c: COperand::Rows(read_only(d)),
-                ..*operands
-            },
-            _ => *operands,
-        };
         #[cfg(target_arch = "x86_64")]
         if backend != Backend::Scalar
             && let Some(recipe) = &self.vector

@@ -7,7 +7,7 @@ use super::kernels::{
     chain, check, dot2, double, fused, integer, results, scaled, select, tree, unpack,
 };
 use super::plan::{Plan, Unpack};
-use super::range::{Exact, Fused, Range};
+use super::range::{Encoded, Exact, Fused, Limits, Range};
 use super::scratch::{Panel, STRIDE, Scratch};
 use super::tile::Tile;
 
@@ -73,9 +73,15 @@ macro_rules! entries {
             }
 
             #[target_feature(enable = $features)]
-            pub unsafe fn encoded(element: Element, rows: &[*const u32], lanes: usize) -> Range {
+            pub unsafe fn encoded(element: Element, rows: &[*const u32], lanes: usize) -> Encoded {
                 // SAFETY: the caller keeps the contract of the kernel.
                 unsafe { check::encoded::<V>(element, rows, lanes) }
+            }
+
+            #[target_feature(enable = $features)]
+            pub unsafe fn is_within(limits: &Limits, rows: &[*const u32], lanes: usize) -> bool {
+                // SAFETY: the caller keeps the contract of the kernel.
+                unsafe { check::is_within::<V>(limits, rows, lanes) }
             }
 
             #[target_feature(enable = $features)]
@@ -134,7 +140,7 @@ macro_rules! entries {
                 tile: &Tile,
                 exact: &Exact,
                 left: &mut [u16; 8],
-            ) {
+            ) -> bool {
                 // SAFETY: the caller keeps the contract of the kernel.
                 unsafe { chain::exact::<V, false>(scratch, k, plan, tile, exact, left) }
             }
@@ -147,7 +153,7 @@ macro_rules! entries {
                 tile: &Tile,
                 exact: &Exact,
                 left: &mut [u16; 8],
-            ) {
+            ) -> bool {
                 // SAFETY: the caller keeps the contract of the kernel.
                 unsafe { chain::exact::<V, true>(scratch, k, plan, tile, exact, left) }
             }

@@ -21,7 +21,7 @@ use super::{COperand, Pointers, read_only};
 use crate::backend::Backend;
 use entries::{Care, Halves, Scales, avx2, avx512, bytes};
 use plan::{Plan, Rows, Unpack};
-use range::{Exact, Fused, Range};
+use range::{Exact, Fused, Known, Range, Span, Within};
 use scratch::Scratch;
 use tile::{MAX_REGISTERS, Tile};
 
@@ -318,21 +318,9 @@ impl Recipe {
         let sparse = op.kind == Kind::Sparse;
         // SAFETY: by the contract of this function; the plan fits the registers.
         unsafe {
-            // What A and B span: from the panels, if the elements are 32 bits wide.
             let ranges = |scratch: &Scratch| {
-                let of = |element: Element, rows: &[*const u32], panel, lanes| {
-                    if element.bits() == 32 {
-                        on!(backend, floats(panel, lanes))
-                    } else if let Some(range) = Range::of_format(element) {
-                        range
-                    } else {
-                        on!(backend, encoded(element, rows, wave))
-                    }
-                };
-                (
-                    of(op.a, a, &scratch.a[..k], self.a.lanes.max(op.m)),
-                    of(op.b, b, &scratch.b[..op.k], self.b.lanes),
-                )
+                let spans = self.spans(op, backend, (a, b), scratch);
+                (spans[0].range(), spans[1].range())
             };
             if sparse {
                 on!(backend, select(op, operands.index, scratch));
@@ -361,54 +349,8 @@ impl Recipe {
                     on!(backend, tree(scratch, k, plan, tile, (group, flush, care)));
                 }
                 Algorithm::Fused { group, parity } => {
-                    let all = if plan.rows == Rows::Quad {
-                        0xf
-                    } else {
-                        u16::MAX
-                    };
-                    let mut left = [all; 8];
-                    left[plan.jobs().len()..].fill(0);
-                    let lanes = (self.a.lanes, self.b.lanes);
-                    let mins = (formats::min_exponent(op.a), formats::min_exponent(op.b));
-                    // Kernels multiply much alike data: what was found last is soon confirmed.
-                    let known = scratch.exact.filter(|(a, b)| {
-                        Exact::new(*a, *b, k, mins).is_some()
-                            && on!(backend, within(&scratch.a[..k], lanes.0, a))
-                            && on!(backend, within(&scratch.b[..op.k], lanes.1, b))
-                    });
-                    let (a, b) = known.unwrap_or_else(|| ranges(scratch));
-                    if let Some(exact) = Exact::new(a, b, k, mins) {
-                        scratch.exact = Some((a, b));
-                        if sparse {
-                            on!(
-                                backend,
-                                exact_sparse(scratch, k, plan, tile, &exact, &mut left)
-                            );
-                        } else {
-                            on!(backend, exact(scratch, k, plan, tile, &exact, &mut left));
-                        }
-                        if left.iter().all(|&rows| rows == 0) {
-                            return true;
-                        }
-                    }
-                    let (a, b) = match known {
-                        // These only bound what A and B span.
-                        Some(_) => ranges(scratch),
-                        None => (a, b),
-                    };
-                    let shape = Fused::new(op, a, b, (lanes.0, lanes.1, op.k));
                     let groups = (group.min(k), parity);
-                    if sparse {
-                        on!(
-                            backend,
-                            fused_sparse(scratch, k, plan, tile, &shape, &left, groups)
-                        );
-                    } else {
-                        on!(
-                            backend,
-                            fused(scratch, k, plan, tile, &shape, &left, groups)
-                        );
-                    }
+                    self.fused(op, backend, (a, b), scratch, tile, groups);
                 }
                 Algorithm::Dot2 => {
                     let (a, b) = ranges(scratch);
@@ -431,6 +373,119 @@ impl Recipe {
             }
         }
         true
+    }
+
+    /// What A and B span: from the panels, if the elements are 32 bits wide.
+    ///
+    /// # Safety
+    /// As for `compute`.
+    unsafe fn spans(
+        &self,
+        op: &MatrixOp,
+        backend: Backend,
+        (a, b): (&[*const u32], &[*const u32]),
+        scratch: &Scratch,
+    ) -> [Span; 2] {
+        let of = |element: Element, rows: &[*const u32], panel, lanes| {
+            if element.bits() == 32 {
+                // SAFETY: by the contract of this function.
+                Span::Floats(unsafe { on!(backend, floats(panel, lanes)) })
+            } else if let Some(range) = Range::of_format(element) {
+                Span::Floats(range)
+            } else {
+                // SAFETY: by the contract of this function.
+                Span::Encoded(unsafe { on!(backend, encoded(element, rows, op.wave)) })
+            }
+        };
+        [
+            of(
+                op.a,
+                a,
+                &scratch.a[..op.stored_k()],
+                self.a.lanes.max(op.m),
+            ),
+            of(op.b, b, &scratch.b[..op.k], self.b.lanes),
+        ]
+    }
+
+    /// Fused sums, as FMA chains where they are exact.
+    ///
+    /// # Safety
+    /// As for `compute`.
+    unsafe fn fused(
+        &self,
+        op: &MatrixOp,
+        backend: Backend,
+        (a, b): (&[*const u32], &[*const u32]),
+        scratch: &mut Scratch,
+        tile: &Tile,
+        groups: (usize, bool),
+    ) {
+        let plan = &self.plan;
+        let (k, wave) = (op.stored_k(), op.wave);
+        let sparse = op.kind == Kind::Sparse;
+        let lanes = (self.a.lanes, self.b.lanes);
+        let mins = (formats::min_exponent(op.a), formats::min_exponent(op.b));
+        let mut left = [0; 8];
+        let mut spans = None;
+        // SAFETY: by the contract of this function; the plan fits the registers.
+        unsafe {
+            let is_within = |limits: &Within, element: Element, rows: &[*const u32], panel, lanes| match limits {
+                Within::Encoded(limits) => limits.element == element && on!(backend, is_within(limits, rows, wave)),
+                Within::Floats(range) => element.bits() == 32 && on!(backend, within(panel, lanes, range)),
+            };
+            // Kernels multiply much alike data: what was found last is soon confirmed.
+            let known = scratch.exact.filter(|known| {
+                let [limits_a, limits_b] = &known.limits;
+                known.k == k
+                    && is_within(limits_a, op.a, a, &scratch.a[..k], lanes.0)
+                    && is_within(limits_b, op.b, b, &scratch.b[..op.k], lanes.1)
+            });
+            let exact = match known {
+                Some(known) => Some(known.exact),
+                None => {
+                    let [a, b] = *spans.insert(self.spans(op, backend, (a, b), scratch));
+                    let exact = Exact::new(a.range(), b.range(), k, mins);
+                    if let Some(exact) = exact {
+                        let limits = [a.limits(), b.limits()];
+                        scratch.exact = Some(Known { k, exact, limits });
+                    }
+                    exact
+                }
+            };
+            let done = match exact {
+                Some(exact) if sparse => on!(
+                    backend,
+                    exact_sparse(scratch, k, plan, tile, &exact, &mut left)
+                ),
+                Some(exact) => on!(backend, exact(scratch, k, plan, tile, &exact, &mut left)),
+                None => {
+                    let all = if plan.rows == Rows::Quad {
+                        0xf
+                    } else {
+                        u16::MAX
+                    };
+                    left[..plan.jobs().len()].fill(all);
+                    false
+                }
+            };
+            if done {
+                return;
+            }
+            let [a, b] = spans.unwrap_or_else(|| self.spans(op, backend, (a, b), scratch));
+            let shape = Fused::new(op, a.range(), b.range(), (lanes.0, lanes.1, op.k));
+            if sparse {
+                on!(
+                    backend,
+                    fused_sparse(scratch, k, plan, tile, &shape, &left, groups)
+                );
+            } else {
+                on!(
+                    backend,
+                    fused(scratch, k, plan, tile, &shape, &left, groups)
+                );
+            }
+        }
     }
 }
 

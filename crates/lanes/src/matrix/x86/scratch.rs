@@ -1,6 +1,6 @@
 //! Working storage of one instruction.
 
-use super::range::Range;
+use super::range::Known;
 
 /// Longest K of an instruction.
 pub(super) const MAX_K: usize = 128;
@@ -26,8 +26,8 @@ pub(super) struct Scratch {
     pub select: [[u32; STRIDE]; MAX_K / 2],
     /// A and B of one block of K as f64, for scaled sums.
     pub wide: [[[f64; STRIDE]; 32]; 2],
-    /// What A and B spanned when their sums were exact the last time: what is tried first.
-    pub exact: Option<(Range, Range)>,
+    /// The sums that were exact the last time: what is tried first.
+    pub exact: Option<Known>,
 }
 
 impl Scratch {

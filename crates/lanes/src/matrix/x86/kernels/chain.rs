@@ -64,7 +64,8 @@ unsafe fn rows<V: Vector, L: Layout, const START: u8, const SPARSE: bool>(
     });
 }
 
-/// Chains where accumulators and sums are exact; takes these rows out of `left`, which has a bit for each row of each job.
+/// Chains where accumulators and sums are exact: true if they are in all strips. Else `left` has a bit for each row of
+/// each job that is still to be formed; only then, since who reads a list that has just been written has to wait for it.
 ///
 /// # Safety
 /// As for `chain`.
@@ -76,7 +77,7 @@ pub unsafe fn exact<V: Vector, const SPARSE: bool>(
     tile: &Tile,
     exact: &Exact,
     left: &mut [u16; 8],
-) {
+) -> bool {
     // SAFETY: by the contract of this function.
     unsafe {
         if SPARSE {
@@ -84,13 +85,13 @@ pub unsafe fn exact<V: Vector, const SPARSE: bool>(
                 plan,
                 [Tall, Square],
                 L => exact_rows::<V, L, SPARSE>(scratch, length, plan, tile, exact, left)
-            );
+            )
         } else {
             by_layout!(
                 plan,
                 [Tall, Square, Quad],
                 L => exact_rows::<V, L, SPARSE>(scratch, length, plan, tile, exact, left)
-            );
+            )
         }
     }
 }
@@ -105,21 +106,26 @@ unsafe fn exact_rows<V: Vector, L: Layout, const SPARSE: bool>(
     tile: &Tile,
     exact: &Exact,
     left: &mut [u16; 8],
-) {
-    let done = !(((1u32 << Strip::<V, L>::ROWS) - 1) as u16);
+) -> bool {
+    let rows = ((1u32 << Strip::<V, L>::ROWS) - 1) as u16;
+    let mut all = true;
     strips!(V, L, plan, (job, number, row, lane) => {
         // SAFETY: by the contract of this function.
         let is_exact = unsafe {
             strip::<V, L, { start::EXACT }, SPARSE>(scratch, length, job, tile, exact.magic)
         };
-        if is_exact {
+        if !is_exact {
+            if std::mem::take(&mut all) {
+                *left = [0; 8];
+            }
             // A strip has the columns of one job, or of two.
             let jobs = (Strip::<V, L>::COLUMNS * V::LANES / 16).max(1);
             for left in left.iter_mut().skip(number + lane / 16).take(jobs) {
-                *left &= done.rotate_left(row as u32);
+                *left |= rows << row;
             }
         }
     });
+    all
 }
 
 /// One strip; false if sums are to be EXACT and are not, and then nothing is done. `magic` is that of [`Exact`].
