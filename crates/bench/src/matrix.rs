@@ -115,7 +115,7 @@ fn byte(element: Element, x: f32) -> u32 {
 
 /// Best nanoseconds of an instruction on `backend`.
 fn instruction(op: &MatrixOp, backend: Backend, data: Data, repeat: u32) -> f64 {
-    let prepared = Prepared::new(op);
+    let prepared = Prepared::new(op, true);
     let need = op.registers();
     let mut random = Random(1, data);
     let (a, b) = (

@@ -11,9 +11,48 @@ use super::range::{Encoded, Exact, Fused, Limits, Range};
 use super::scratch::{Panel, STRIDE, Scratch};
 use super::tile::Tile;
 
+pub(super) use super::kernels::InRegisters;
 pub(super) use results::Halves;
 pub(super) use scaled::Scales;
 pub(super) use tree::Care;
+
+/// Chains whose B is decoded on the way, for AVX-512 alone.
+pub(super) mod direct {
+    use super::super::kernels::direct;
+    use super::super::v512::V512;
+    use super::*;
+
+    pub use direct::decodes;
+
+    #[allow(clippy::missing_safety_doc)]
+    #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
+    pub unsafe fn chain(
+        scratch: &Scratch,
+        b: direct::Operand<'_>,
+        k: usize,
+        plan: &Plan,
+        tile: &Tile,
+        wave: usize,
+    ) -> bool {
+        // SAFETY: the caller keeps the contract of the kernel.
+        unsafe { direct::chain::<V512>(scratch, b, k, plan, tile, wave) }
+    }
+
+    #[allow(clippy::missing_safety_doc)]
+    #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
+    pub unsafe fn exact(
+        scratch: &Scratch,
+        b: direct::Operand<'_>,
+        k: usize,
+        plan: &Plan,
+        tile: &Tile,
+        exact: &Exact,
+        left: &mut [u16; 8],
+    ) -> bool {
+        // SAFETY: the caller keeps the contract of the kernel.
+        unsafe { direct::exact::<V512>(scratch, b, k, plan, tile, exact, left) }
+    }
+}
 
 /// Products of bytes, for AVX-512 alone.
 pub(super) mod bytes {
@@ -124,6 +163,17 @@ macro_rules! entries {
             pub unsafe fn chain(scratch: &Scratch, k: usize, plan: &Plan, tile: &Tile) {
                 // SAFETY: the caller keeps the contract of the kernel.
                 unsafe { chain::chain::<V, { start::PLAIN }, false>(scratch, k, plan, tile) }
+            }
+
+            #[target_feature(enable = $features)]
+            pub unsafe fn chain_in_registers(
+                panels: &InRegisters<'_>,
+                k: usize,
+                plan: &Plan,
+                tile: &Tile,
+            ) {
+                // SAFETY: the caller keeps the contract of the kernel.
+                unsafe { chain::in_registers::<V>(panels, k, plan, tile) }
             }
 
             #[target_feature(enable = $features)]

@@ -19,7 +19,7 @@ use super::op::{Element, Family, Kind, MatrixOp};
 use super::scalar::{Algorithm, algorithm};
 use super::{COperand, Pointers, read_only};
 use crate::backend::Backend;
-use entries::{Care, Halves, Scales, avx2, avx512, bytes};
+use entries::{Care, Halves, InRegisters, Scales, avx2, avx512, bytes, direct};
 use plan::{Plan, Rows, Unpack};
 use range::{Exact, Fused, Known, Range, Span, Within};
 use scratch::Scratch;
@@ -53,6 +53,10 @@ pub(super) struct Recipe {
     b: Unpack,
     /// For AVX-512: A and B as words of bytes, A's signed ones plus 128, if B's are signed.
     bytes: Option<Box<[Unpack; 2]>>,
+    /// A and B are f32 that need no decoding.
+    in_registers: bool,
+    /// For AVX-512: B is decoded on the way by chains, or by those that are exact.
+    direct: bool,
     /// CBSZ, ABID or BLGP permute lanes.
     permutes: bool,
     /// Bits of C to clear and to flip: NEG_HI[2] and NEG[2] of WMMA.
@@ -75,15 +79,29 @@ impl Recipe {
         if algorithm != Algorithm::Chain && signs.is_some() || op.c.bits() > op.d.bits() {
             return None;
         }
+        let plan = if op.a == Element::F64 {
+            Plan::none()
+        } else {
+            Plan::new(op)?
+        };
+        let [a, b] = [(0, need.a), (1, need.b)].map(|(i, need)| Unpack::new(op, i, need));
+        let plain = |what: &Unpack| !what.words.is_empty() && what.limit == 0.0;
         Some(Recipe {
             algorithm,
-            plan: if op.a == Element::F64 {
-                Plan::none()
-            } else {
-                Plan::new(op)?
-            },
-            a: Unpack::new(op, 0, need.a),
-            b: Unpack::new(op, 1, need.b),
+            in_registers: algorithm == Algorithm::Chain
+                && [&a, &b]
+                    .iter()
+                    .all(|what| plain(what) && what.element == Element::F32),
+            direct: plain(&b)
+                && direct::decodes(op.b)
+                && match algorithm {
+                    Algorithm::Chain => plan.rows == Rows::Wave32,
+                    Algorithm::Fused { .. } => plan.rows == Rows::Square,
+                    _ => false,
+                },
+            plan,
+            a,
+            b,
             bytes: bytes_of(op, need),
             permutes: op.family.is_mfma()
                 && !op.f8f6f4
@@ -104,6 +122,12 @@ impl Recipe {
                 || op.mods.fp16_ovfl
                     && matches!(op.family, Family::Cdna3 | Family::Cdna4 | Family::Gfx1250),
         })
+    }
+
+    /// Leaves operands in registers only where none of these are D's, or all are read before D is written.
+    pub fn set_apart(&mut self, apart: bool) {
+        self.in_registers &= apart;
+        self.direct &= apart || self.plan.jobs().len() == 1;
     }
 
     /// Computes the instruction; `false` leaves D untouched.
@@ -270,6 +294,9 @@ impl Recipe {
         b: &[*const u32],
         scratch: &mut Scratch,
     ) {
+        if self.in_registers {
+            return;
+        }
         // SAFETY: by the contract of this function.
         unsafe {
             if let Some([what_a, what_b]) = self.bytes.as_deref()
@@ -292,8 +319,15 @@ impl Recipe {
             } else {
                 on!(backend, unpack(&self.a, 0, a, &mut scratch.a));
             }
-            on!(backend, unpack(&self.b, 0, b, &mut scratch.b));
+            if !self.is_direct(backend) {
+                on!(backend, unpack(&self.b, 0, b, &mut scratch.b));
+            }
         }
+    }
+
+    /// Whether B has no panel.
+    fn is_direct(&self, backend: Backend) -> bool {
+        self.direct && backend == Backend::Avx512
     }
 
     /// Adds the products of the panels to the accumulators of the tile, which has so many
@@ -327,7 +361,22 @@ impl Recipe {
             }
             match self.algorithm {
                 Algorithm::Chain if sparse => on!(backend, chain_sparse(scratch, k, plan, tile)),
-                Algorithm::Chain => on!(backend, chain(scratch, k, plan, tile)),
+                Algorithm::Chain if self.in_registers => {
+                    let (a, b) = ((&self.a, a), (&self.b, b));
+                    on!(
+                        backend,
+                        chain_in_registers(&InRegisters { a, b }, k, plan, tile)
+                    );
+                }
+                Algorithm::Chain
+                    if self.is_direct(backend)
+                        && direct::chain(scratch, (&self.b, b), k, plan, tile, wave) => {}
+                Algorithm::Chain => {
+                    if self.is_direct(backend) {
+                        on!(backend, unpack(&self.b, 0, b, &mut scratch.b));
+                    }
+                    on!(backend, chain(scratch, k, plan, tile));
+                }
                 Algorithm::Integer if backend == Backend::Avx512 && self.bytes.is_some() => {
                     let how = (self.saturates, self.a.signed);
                     bytes::sums(scratch, k / 4, plan, tile, how);
@@ -458,6 +507,9 @@ impl Recipe {
                     backend,
                     exact_sparse(scratch, k, plan, tile, &exact, &mut left)
                 ),
+                Some(exact) if self.is_direct(backend) => {
+                    direct::exact(scratch, (&self.b, b), k, plan, tile, &exact, &mut left)
+                }
                 Some(exact) => on!(backend, exact(scratch, k, plan, tile, &exact, &mut left)),
                 None => {
                     let all = if plan.rows == Rows::Quad {
@@ -471,6 +523,9 @@ impl Recipe {
             };
             if done {
                 return;
+            }
+            if self.is_direct(backend) {
+                on!(backend, unpack(&self.b, 0, b, &mut scratch.b));
             }
             let [a, b] = spans.unwrap_or_else(|| self.spans(op, backend, (a, b), scratch));
             let shape = Fused::new(op, a.range(), b.range(), (lanes.0, lanes.1, op.k));

@@ -355,3 +355,64 @@ impl Fused {
         fused
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(element: Element, numbers: &[u32]) -> Encoded {
+        Encoded {
+            element,
+            top: numbers.iter().copied().max().unwrap_or(0),
+            low: numbers.iter().copied().filter(|&x| x != 0).min().unwrap_or(0),
+            bits: numbers.iter().fold(0, |all, x| all | x),
+            zeros: numbers.contains(&0),
+            nan: false,
+        }
+    }
+
+    #[test]
+    fn numbers_within_limits_leave_exact_sums_as_they_are() {
+        let mut seed = 1u64;
+        let mut below = |n: u32| {
+            seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (seed >> 33) as u32 % n
+        };
+        let (mut exact, mut within) = (0, 0);
+        for element in [
+            Element::F16,
+            Element::Bf16,
+            Element::Fp8,
+            Element::Bf8,
+            Element::Fp8Fnuz,
+            Element::Bf8Fnuz,
+        ] {
+            let most = if element.bits() == 8 { 0x80 } else { 0x8000 };
+            let min = formats::min_exponent(element);
+            for _ in 0..4000 {
+                // Numbers of about one size, as wide formats have to be.
+                let near = below(most);
+                let step = 1 << below(if most == 0x80 { 3 } else { 10 });
+                let mut number = || (near + below(8) * step) % most / step * step;
+                let mut numbers = vec![number(), number(), number()];
+                let span = of(element, &numbers);
+                let sums = |a: Encoded| Exact::new(a.range(), a.range(), 8, (min, min));
+                let Some(before) = sums(span) else { continue };
+                exact += 1;
+                let limits = span.limits();
+                for other in [number(), below(most), below(most) / step * step] {
+                    let is_within = other <= limits.top
+                        && (other == 0 || other >= limits.low)
+                        && other & limits.dropped == 0;
+                    if is_within {
+                        within += 1;
+                        numbers.push(other);
+                        let after = sums(of(element, &numbers)).map(|exact| exact.magic);
+                        assert_eq!(after, Some(before.magic), "{element:?} {numbers:x?}");
+                    }
+                }
+            }
+        }
+        assert!(exact > 2000 && within > 2000, "{exact} {within}");
+    }
+}
