@@ -105,9 +105,7 @@ pub fn lower(inst: &Inst, pc: u64, lowering: &mut Lowering) -> Option<Record> {
     record.exactness = exactness(&op);
     let need = op.registers();
     let apart = |source: &Operand, count: usize| match (record.dst.vector(), source.vector()) {
-        (Some(d), Some(first)) => {
-            first + count as u32 <= d || d + need.d as u32 <= first
-        }
+        (Some(d), Some(first)) => first + count as u32 <= d || d + need.d as u32 <= first,
         _ => false,
     };
     let apart = apart(&record.src[0], need.a) && apart(&record.src[1], need.b);

@@ -97,7 +97,10 @@ fn results_over_operands(op: &MatrixOp, backend: Backend, data: Data) -> Vec<Box
     let mut random = Random(0x2c1b_3c6d_8f0e_9a57);
     let need = op.registers();
     let mut operand = |count: usize, element: Element| {
-        Apart::new(&registers(count, element, data, false, &mut random), op.wave)
+        Apart::new(
+            &registers(count, element, data, false, &mut random),
+            op.wave,
+        )
     };
     let (mut a, mut b) = (operand(need.a, op.a), operand(need.b, op.b));
     let mut others = operand(need.d, op.d);
@@ -109,7 +112,9 @@ fn results_over_operands(op: &MatrixOp, backend: Backend, data: Data) -> Vec<Box
         .chain(others.pointers_mut())
         .take(need.d)
         .collect();
-    let read = |rows: &[*mut u32]| -> Vec<*const u32> { rows.iter().map(|row| row.cast_const()).collect() };
+    let read = |rows: &[*mut u32]| -> Vec<*const u32> {
+        rows.iter().map(|row| row.cast_const()).collect()
+    };
     let (a, b) = (read(&a), read(&b));
     let operands = Operands {
         a: &a,

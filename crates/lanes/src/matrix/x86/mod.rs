@@ -447,12 +447,7 @@ impl Recipe {
             }
         };
         [
-            of(
-                op.a,
-                a,
-                &scratch.a[..op.stored_k()],
-                self.a.lanes.max(op.m),
-            ),
+            of(op.a, a, &scratch.a[..op.stored_k()], self.a.lanes.max(op.m)),
             of(op.b, b, &scratch.b[..op.k], self.b.lanes),
         ]
     }
@@ -479,10 +474,16 @@ impl Recipe {
         let mut spans = None;
         // SAFETY: by the contract of this function; the plan fits the registers.
         unsafe {
-            let is_within = |limits: &Within, element: Element, rows: &[*const u32], panel, lanes| match limits {
-                Within::Encoded(limits) => limits.element == element && on!(backend, is_within(limits, rows, wave)),
-                Within::Floats(range) => element.bits() == 32 && on!(backend, within(panel, lanes, range)),
-            };
+            let is_within =
+                |limits: &Within, element: Element, rows: &[*const u32], panel, lanes| match limits
+                {
+                    Within::Encoded(limits) => {
+                        limits.element == element && on!(backend, is_within(limits, rows, wave))
+                    }
+                    Within::Floats(range) => {
+                        element.bits() == 32 && on!(backend, within(panel, lanes, range))
+                    }
+                };
             // Kernels multiply much alike data: what was found last is soon confirmed.
             let known = scratch.exact.filter(|known| {
                 let [limits_a, limits_b] = &known.limits;

@@ -364,7 +364,12 @@ mod tests {
         Encoded {
             element,
             top: numbers.iter().copied().max().unwrap_or(0),
-            low: numbers.iter().copied().filter(|&x| x != 0).min().unwrap_or(0),
+            low: numbers
+                .iter()
+                .copied()
+                .filter(|&x| x != 0)
+                .min()
+                .unwrap_or(0),
             bits: numbers.iter().fold(0, |all, x| all | x),
             zeros: numbers.contains(&0),
             nan: false,
@@ -375,7 +380,9 @@ mod tests {
     fn numbers_within_limits_leave_exact_sums_as_they_are() {
         let mut seed = 1u64;
         let mut below = |n: u32| {
-            seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            seed = seed
+                .wrapping_mul(6364136223846793005)
+                .wrapping_add(1442695040888963407);
             (seed >> 33) as u32 % n
         };
         let (mut exact, mut within) = (0, 0);

@@ -15,6 +15,9 @@ pub(super) type Panel<T> = [[T; STRIDE]; MAX_K];
 pub(super) struct Scratch {
     /// A as f32: `a[k][row]`, rows of all blocks side by side, in the order of the jobs.
     pub a: Panel<f32>,
+    /// So that rows of A and of B, of up to 32 words, lie in different sets of the host's first cache: rows are 256 bytes
+    /// apart, and of one quarter of its sets two long panels need more than there is.
+    apart: [f32; STRIDE / 2],
     /// B as f32: `b[k][column]`.
     pub b: Panel<f32>,
     /// Exponents of A for the fused kernels.
@@ -34,6 +37,7 @@ impl Scratch {
     pub fn new() -> Box<Scratch> {
         Box::new(Scratch {
             a: [[0.0; STRIDE]; MAX_K],
+            apart: [0.0; STRIDE / 2],
             b: [[0.0; STRIDE]; MAX_K],
             ea: [[0; STRIDE]; MAX_K],
             eb: [[0; STRIDE]; MAX_K],

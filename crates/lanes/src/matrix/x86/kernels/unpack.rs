@@ -152,7 +152,11 @@ pub fn bf8_quarters<V: Vector>(x: V::I) -> [V::F; 4] {
 /// of two corrects the bias.
 #[inline(always)]
 pub fn e4m3_quarters<V: Vector>(element: Element, x: V::I) -> [V::F; 4] {
-    let power = V::splat(if element == Element::Fp8 { 256.0 } else { 128.0 });
+    let power = V::splat(if element == Element::Fp8 {
+        256.0
+    } else {
+        128.0
+    });
     let [k0, k2] = halves::<V>(e4m3_as_f16::<V>(V::shl::<8>(x)));
     let [k1, k3] = halves::<V>(e4m3_as_f16::<V>(x));
     [k0, k1, k2, k3].map(|x| V::mul(x, power))
