@@ -276,13 +276,18 @@ mod avx512 {
     through_memory!(double_through_memory, double);
     through_memory!(integer_through_memory, integer);
 
-    feature! {
-        pub fn run_through_memory(rule: Rule, panels: &Panels, rows: usize, turns: usize, tiles: &mut [Tile]) {
-            match rule {
-                Rule::Double => double_through_memory(panels, rows, turns, tiles),
-                Rule::Integer => integer_through_memory(panels, rows, turns, tiles),
-                _ => chain_through_memory(panels, rows, turns, tiles),
-            }
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,fma,avx2")]
+    pub fn run_through_memory(
+        rule: Rule,
+        panels: &Panels,
+        rows: usize,
+        turns: usize,
+        tiles: &mut [Tile],
+    ) {
+        match rule {
+            Rule::Double => double_through_memory(panels, rows, turns, tiles),
+            Rule::Integer => integer_through_memory(panels, rows, turns, tiles),
+            _ => chain_through_memory(panels, rows, turns, tiles),
         }
     }
 

@@ -21,7 +21,7 @@ use super::{COperand, Pointers, read_only};
 use crate::backend::Backend;
 use entries::{Care, Halves, InRegisters, Scales, avx2, avx512, bytes, direct};
 use plan::{Plan, Rows, Unpack};
-use range::{Exact, Fused, Known, Range, Span, Within};
+use range::{Exact, Fused, Known, Range, Within};
 use scratch::Scratch;
 use tile::{MAX_REGISTERS, Tile};
 
@@ -352,10 +352,7 @@ impl Recipe {
         let sparse = op.kind == Kind::Sparse;
         // SAFETY: by the contract of this function; the plan fits the registers.
         unsafe {
-            let ranges = |scratch: &Scratch| {
-                let spans = self.spans(op, backend, (a, b), scratch);
-                (spans[0].range(), spans[1].range())
-            };
+            let ranges = |scratch: &Scratch| self.ranges(op, backend, (a, b), scratch);
             if sparse {
                 on!(backend, select(op, operands.index, scratch));
             }
@@ -428,28 +425,29 @@ impl Recipe {
     ///
     /// # Safety
     /// As for `compute`.
-    unsafe fn spans(
+    #[inline]
+    unsafe fn ranges(
         &self,
         op: &MatrixOp,
         backend: Backend,
         (a, b): (&[*const u32], &[*const u32]),
         scratch: &Scratch,
-    ) -> [Span; 2] {
+    ) -> (Range, Range) {
         let of = |element: Element, rows: &[*const u32], panel, lanes| {
             if element.bits() == 32 {
                 // SAFETY: by the contract of this function.
-                Span::Floats(unsafe { on!(backend, floats(panel, lanes)) })
+                unsafe { on!(backend, floats(panel, lanes)) }
             } else if let Some(range) = Range::of_format(element) {
-                Span::Floats(range)
+                range
             } else {
                 // SAFETY: by the contract of this function.
-                Span::Encoded(unsafe { on!(backend, encoded(element, rows, op.wave)) })
+                unsafe { on!(backend, encoded(element, rows, op.wave)) }.range()
             }
         };
-        [
+        (
             of(op.a, a, &scratch.a[..op.stored_k()], self.a.lanes.max(op.m)),
             of(op.b, b, &scratch.b[..op.k], self.b.lanes),
-        ]
+        )
     }
 
     /// Fused sums, as FMA chains where they are exact.
@@ -471,7 +469,7 @@ impl Recipe {
         let lanes = (self.a.lanes, self.b.lanes);
         let mins = (formats::min_exponent(op.a), formats::min_exponent(op.b));
         let mut left = [0; 8];
-        let mut spans = None;
+        let mut ranges = None;
         // SAFETY: by the contract of this function; the plan fits the registers.
         unsafe {
             let is_within =
@@ -494,12 +492,25 @@ impl Recipe {
             let exact = match known {
                 Some(known) => Some(known.exact),
                 None => {
-                    let [a, b] = *spans.insert(self.spans(op, backend, (a, b), scratch));
-                    let exact = Exact::new(a.range(), b.range(), k, mins);
-                    if let Some(exact) = exact {
-                        let limits = [a.limits(), b.limits()];
-                        scratch.exact = Some(Known { k, exact, limits });
+                    let (of_a, of_b, exact);
+                    if op.a.bits() == 32 {
+                        (of_a, of_b) = self.ranges(op, backend, (a, b), scratch);
+                        exact = Exact::new(of_a, of_b, k, mins);
+                        if let Some(exact) = exact {
+                            let limits = [of_a, of_b].map(Within::Floats);
+                            scratch.exact = Some(Known { k, exact, limits });
+                        }
+                    } else {
+                        let a = on!(backend, encoded(op.a, a, wave));
+                        let b = on!(backend, encoded(op.b, b, wave));
+                        (of_a, of_b) = (a.range(), b.range());
+                        exact = Exact::new(of_a, of_b, k, mins);
+                        if let Some(exact) = exact {
+                            let limits = [a, b].map(|of| Within::Encoded(of.limits()));
+                            scratch.exact = Some(Known { k, exact, limits });
+                        }
                     }
+                    ranges = Some((of_a, of_b));
                     exact
                 }
             };
@@ -528,8 +539,8 @@ impl Recipe {
             if self.is_direct(backend) {
                 on!(backend, unpack(&self.b, 0, b, &mut scratch.b));
             }
-            let [a, b] = spans.unwrap_or_else(|| self.spans(op, backend, (a, b), scratch));
-            let shape = Fused::new(op, a.range(), b.range(), (lanes.0, lanes.1, op.k));
+            let (of_a, of_b) = ranges.unwrap_or_else(|| self.ranges(op, backend, (a, b), scratch));
+            let shape = Fused::new(op, of_a, of_b, (lanes.0, lanes.1, op.k));
             if sparse {
                 on!(
                     backend,

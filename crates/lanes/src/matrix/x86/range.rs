@@ -124,20 +124,19 @@ impl Range {
     }
 }
 
-/// What the floats of 16 or 8 bits of an operand span, by their magnitudes as they are encoded.
+/// What the floats of 16 or 8 bits of an operand span, by their magnitudes as they are encoded. Eight bytes, so that it is
+/// returned in a register.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Encoded {
     pub element: Element,
-    /// The largest.
-    pub top: u32,
-    /// The smallest other than zero; 0 if there is none.
-    pub low: u32,
-    /// The bits that are set in any.
-    pub bits: u32,
     /// Some are zero.
     pub zeros: bool,
-    /// Some are the NaN that a format has in place of -0.
-    pub nan: bool,
+    /// The largest; [`Encoded::NAN`] if some are the NaN that a format has in place of -0.
+    pub top: u16,
+    /// The smallest other than zero; 0 if there is none.
+    pub low: u16,
+    /// The bits that are set in any.
+    pub bits: u16,
 }
 
 /// Magnitudes of 16 or 8 bits that leave an [`Exact`] as it is.
@@ -153,6 +152,9 @@ pub(super) struct Limits {
 }
 
 impl Encoded {
+    /// Above all magnitudes.
+    pub const NAN: u16 = u16::MAX;
+
     /// Bits of a mantissa.
     fn mantissa(self) -> u32 {
         match self.element {
@@ -170,10 +172,11 @@ impl Encoded {
 
     /// The least exponent field, those of subnormals counting as 1.
     fn field(self) -> u32 {
-        (self.low >> self.mantissa()).max(1)
+        (u32::from(self.low) >> self.mantissa()).max(1)
     }
 
     /// The same as floats: all are multiples of the lowest bit of the smallest exponent.
+    #[inline]
     pub fn range(self) -> Range {
         let value = |bits| formats::decode(self.element, bits).to_bits();
         let unit = match self.low {
@@ -182,8 +185,11 @@ impl Encoded {
                 .saturating_sub((self.mantissa() - self.lowest()) << 23),
         };
         Range {
-            top: if self.nan { u32::MAX } else { value(self.top) },
-            low: value(self.low),
+            top: match self.top {
+                Encoded::NAN => u32::MAX,
+                top => value(top.into()),
+            },
+            low: value(self.low.into()),
             unit,
             zeros: self.zeros,
         }
@@ -191,13 +197,14 @@ impl Encoded {
 
     /// Numbers for which [`Exact::new`] gives what it gives for these: with the same extreme exponents, and no lower bits.
     pub fn limits(self) -> Limits {
-        let whole = self.top | ((1 << self.mantissa()) - 1);
+        let top = u32::from(self.top);
+        let whole = top | ((1 << self.mantissa()) - 1);
         Limits {
             element: self.element,
             top: if formats::decode(self.element, whole).is_finite() {
                 whole
             } else {
-                self.top
+                top
             },
             low: match self.field() {
                 1 => 1,
@@ -208,33 +215,7 @@ impl Encoded {
     }
 }
 
-/// What the elements of an operand span, by what was looked at.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Span {
-    /// The floats in its panel, or all that its format has.
-    Floats(Range),
-    /// The numbers in its registers.
-    Encoded(Encoded),
-}
-
-impl Span {
-    pub fn range(self) -> Range {
-        match self {
-            Span::Floats(range) => range,
-            Span::Encoded(encoded) => encoded.range(),
-        }
-    }
-
-    /// What other operands may span for the same [`Exact`].
-    pub fn limits(self) -> Within {
-        match self {
-            Span::Floats(range) => Within::Floats(range),
-            Span::Encoded(encoded) => Within::Encoded(encoded.limits()),
-        }
-    }
-}
-
-/// The limits of a [`Span`].
+/// Numbers for which sums are exact that were it before, by what is looked at.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Within {
     /// Multiples of the unit that are below the power of two behind the largest.
@@ -269,6 +250,7 @@ pub(super) struct Exact {
 impl Exact {
     /// `None` if sums of `k` products may be inexact. `mins` are the smallest normal exponents of the formats, which
     /// count for smaller numbers, too.
+    #[inline]
     pub fn new(a: Range, b: Range, k: usize, mins: (i32, i32)) -> Option<Exact> {
         if !(a.is_normal() && b.is_normal()) {
             return None;
@@ -363,16 +345,15 @@ mod tests {
     fn of(element: Element, numbers: &[u32]) -> Encoded {
         Encoded {
             element,
-            top: numbers.iter().copied().max().unwrap_or(0),
+            zeros: numbers.contains(&0),
+            top: numbers.iter().copied().max().unwrap_or(0) as u16,
             low: numbers
                 .iter()
                 .copied()
                 .filter(|&x| x != 0)
                 .min()
-                .unwrap_or(0),
-            bits: numbers.iter().fold(0, |all, x| all | x),
-            zeros: numbers.contains(&0),
-            nan: false,
+                .unwrap_or(0) as u16,
+            bits: numbers.iter().fold(0, |all, x| all | x) as u16,
         }
     }
 

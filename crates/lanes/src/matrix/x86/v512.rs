@@ -431,15 +431,6 @@ impl Vector for V512 {
     }
 
     #[inline(always)]
-    fn jam(x: Self::I, dropped: Self::I, mask: i32) -> Self::I {
-        unsafe {
-            // Without a mask register, which would take longer to come to and to come back from.
-            let dropped = _mm512_and_si512(dropped, _mm512_set1_epi32(mask));
-            _mm512_or_si512(x, _mm512_min_epu32(dropped, _mm512_set1_epi32(1)))
-        }
-    }
-
-    #[inline(always)]
     fn is_any(m: Self::M) -> bool {
         m != 0
     }

@@ -82,14 +82,15 @@ pub unsafe fn encoded<V: Vector>(element: Element, rows: &[*const u32], lanes: u
     if byte {
         bits |= bits >> 8;
     }
+    let top = !least::<V>(V::xor(all.top, V::splat_i(-1)), byte) & mask;
+    let nan = masks(element).1 != 0 && V::any_zero_byte(all.special);
     Encoded {
         element,
-        top: !least::<V>(V::xor(all.top, V::splat_i(-1)), byte) & mask,
-        // Zeros wrap to the largest number, and so does the smallest if there are only zeros.
-        low: least::<V>(all.low, byte).wrapping_add(1) & mask,
-        bits: bits & mask,
         zeros: least::<V>(all.zero, byte) == 0,
-        nan: masks(element).1 != 0 && V::any_zero_byte(all.special),
+        top: if nan { Encoded::NAN } else { top as u16 },
+        // Zeros wrap to the largest number, and so does the smallest if there are only zeros.
+        low: (least::<V>(all.low, byte).wrapping_add(1) & mask) as u16,
+        bits: (bits & mask) as u16,
     }
 }
 
