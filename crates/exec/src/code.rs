@@ -232,7 +232,9 @@ impl CodeCache {
                     state: block.state,
                 };
                 let known = members.iter().any(|m| m.body.pc() == pc);
-                if let (false, Some(next)) = (known || members.len() == jit::MEMBERS, blocks.get(&key)) {
+                if let (false, Some(next)) =
+                    (known || members.len() == jit::MEMBERS, blocks.get(&key))
+                {
                     members.extend(next.member());
                 }
             }
@@ -646,12 +648,7 @@ impl<'a> CodeView<'a> {
 
     /// Finds a block that is not in its place.
     #[inline(never)]
-    fn look_up(
-        &mut self,
-        key: Key,
-        slot: usize,
-        memory: &mut MemoryPort<'_>,
-    ) -> Result<(), Fault> {
+    fn look_up(&mut self, key: Key, slot: usize, memory: &mut MemoryPort<'_>) -> Result<(), Fault> {
         let seen = Seen {
             key,
             block: self.cache.block(key, memory)?,

@@ -3,11 +3,13 @@
 
 mod sequences;
 
+use std::collections::BTreeSet;
+
 use proptest::prelude::*;
 use rocjitsu_exec::target::EXECUTABLE;
-use rocjitsu_isa::Target;
+use rocjitsu_isa::{Target, decode};
 use rocjitsu_lanes::Backend;
-use sequences::{FORMATS, Shape, Start, check, encode, exec, next};
+use sequences::{FORMATS, Shape, Start, check, encode, exec, looped, next};
 
 /// Every operation in every format, one at a time.
 #[test]
@@ -26,6 +28,7 @@ fn every_operation_alone() {
                     mode: 0x3f0,
                     exec: next(&mut seed),
                     seed: next(&mut seed),
+                    quantum: 1000,
                 };
                 // Twice, on registers that differ, with modifiers off.
                 let registers = |r: u64| (r as u32 & 0x7f7f_7f7f).to_le_bytes();
@@ -58,6 +61,7 @@ fn runs_go_on_across_scalar_instructions() {
         mode: 0x3f0,
         exec: 0x0f0f_ffff_0000_1234,
         seed: 3,
+        quantum: 1000,
     };
     // v_add_u32 (gfx9) of registers, the first source by its 9-bit code.
     let add = |to: u32, a: u32, b: u32| 0x6800_0000 | to << 17 | b << 9 | a;
@@ -110,9 +114,98 @@ proptest! {
             mode: round | denorm << 4 | flags << 8,
             exec: exec(kind, bits),
             seed,
+            quantum: 1000,
         };
         let mut code: Vec<Vec<u8>> = shapes.iter().filter_map(|&s| encode(target, &start, s)).collect();
         code.truncate(120);
         check(target, &start, &code);
+    }
+
+    #[test]
+    fn loops(
+        target in 0..EXECUTABLE.len(),
+        wide: bool,
+        shapes in prop::collection::vec(any::<Shape>(), 1..80),
+        branches in prop::collection::vec(any::<(u8, u8, u8)>(), 0..8),
+        sleeps in prop_oneof![3 => Just(false), 1 => Just(true)],
+        quantum in prop_oneof![Just(1u64), 2..100u64, 100..2000u64],
+        kind: u8,
+        bits: u64,
+        seed: u64,
+    ) {
+        prop_assume!(Backend::Avx512.is_supported());
+        let target = EXECUTABLE[target];
+        let start = Start {
+            lanes: if target.generation() == 9 || wide && target != Target::Gfx1250 { 64 } else { 32 },
+            mode: 0x3f0,
+            exec: exec(kind, bits),
+            seed,
+            quantum,
+        };
+        let mut body: Vec<Vec<u8>> = shapes.iter().filter_map(|&s| encode(target, &start, s)).collect();
+        body.truncate(40);
+        prop_assume!(!body.is_empty());
+        check(target, &start, &looped(target, body, &branches, sleeps));
+    }
+}
+
+/// Every scalar operation, many times, on all kinds of operands.
+#[test]
+fn every_scalar_operation() {
+    if !Backend::Avx512.is_supported() {
+        return;
+    }
+    for target in EXECUTABLE {
+        let mut seed = 11;
+        let (mut known, mut called) = (BTreeSet::new(), BTreeSet::new());
+        for (format, op) in (0..0x400u16).flat_map(|op| [(6, op), (7, op)]) {
+            // What is left of the number when an instruction is made of it.
+            if format == 6 && op & !0x5f != 0 || format == 7 && op & 0x80 != 0 {
+                continue;
+            }
+            let lanes = if target.generation() == 9 || op & 1 != 0 && target != Target::Gfx1250 {
+                64
+            } else {
+                32
+            };
+            let start = |seed: &mut u64| Start {
+                lanes,
+                mode: 0x3f0,
+                exec: next(seed),
+                seed: next(seed),
+                quantum: 1000,
+            };
+            for _ in 0..12 {
+                let start = start(&mut seed);
+                let shape = |r: u64| (format, op, (r as u32).to_le_bytes(), (r >> 32) as u8);
+                let code: Vec<Vec<u8>> = (0..24)
+                    .filter_map(|_| encode(target, &start, shape(next(&mut seed))))
+                    .collect();
+                if code.is_empty() {
+                    continue;
+                }
+                let report = check(target, &start, &code);
+                let set = target.execution_set(lanes);
+                for bytes in &code {
+                    let name = decode(target, set, bytes).unwrap().op().name();
+                    if report.scalar > 0 {
+                        known.insert(name)
+                    } else {
+                        called.insert(name)
+                    };
+                }
+            }
+        }
+        let never: Vec<_> = called.difference(&known).copied().collect();
+        println!(
+            "{target}: {} of {} by themselves, not {never:?}",
+            known.len(),
+            known.len() + never.len()
+        );
+        assert!(
+            known.len() > 110,
+            "{target}: only {} by themselves",
+            known.len()
+        );
     }
 }

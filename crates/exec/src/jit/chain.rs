@@ -16,7 +16,6 @@ use crate::wave::{Cx, scalar};
 /// The most blocks of one function.
 pub const MEMBERS: usize = 16;
 
-
 /// A block in a chain.
 pub struct Member {
     /// Its instructions.

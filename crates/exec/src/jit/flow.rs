@@ -74,7 +74,10 @@ pub fn knows(record: &Record) -> bool {
 /// About the most bytes that [`emit`] gives.
 pub fn bound(members: &[Member]) -> usize {
     let records = |member: &Member| member.body.records.len();
-    1024 + members.iter().map(|m| 256 + 192 * records(m)).sum::<usize>()
+    1024 + members
+        .iter()
+        .map(|m| 256 + 192 * records(m))
+        .sum::<usize>()
 }
 
 /// Compiles blocks for waves of `lanes` lanes, of which the first is where the function begins; the code will lie at
@@ -103,9 +106,17 @@ pub fn emit(members: &[Member], lanes: u32, address: u64) -> Result<Vec<u8>, Com
 /// Code that is seldom executed and stands behind the rest.
 enum Aside {
     /// Lane operations with some lanes inactive, and where execution goes on.
-    Partial { code: u64, begin: Label, back: Label },
+    Partial {
+        code: u64,
+        begin: Label,
+        back: Label,
+    },
     /// A record left the function.
-    Exit { begin: Label, member: usize, at: usize },
+    Exit {
+        begin: Label,
+        member: usize,
+        at: usize,
+    },
     /// The turn is over, or the next block is not in the function.
     Leave { begin: Label, pc: u64 },
 }
@@ -148,7 +159,11 @@ impl Function<'_> {
             (AREA, offset_of!(Frame, area)),
             (LEFT, offset_of!(Frame, left)),
         ] {
-            asm.put(Instruction::with2(Code::Mov_r64_rm64, register, framed(offset)))?;
+            asm.put(Instruction::with2(
+                Code::Mov_r64_rm64,
+                register,
+                framed(offset),
+            ))?;
         }
         Ok(())
     }
@@ -179,8 +194,10 @@ impl Function<'_> {
         self.asm.constant(Reg::A, number(Flow::Next))?;
         self.asm.bind(self.done);
         let left = framed(offset_of!(Frame, left));
-        self.asm.put(Instruction::with2(Code::Mov_rm64_r64, left, LEFT))?;
-        self.asm.put(Instruction::with2(Code::Add_rm64_imm8, Register::RSP, 8))?;
+        self.asm
+            .put(Instruction::with2(Code::Mov_rm64_r64, left, LEFT))?;
+        self.asm
+            .put(Instruction::with2(Code::Add_rm64_imm8, Register::RSP, 8))?;
         for register in KEPT.into_iter().rev() {
             self.asm.put(Instruction::with1(Code::Pop_r64, register))?;
         }
@@ -189,8 +206,11 @@ impl Function<'_> {
 
     fn set_pc(&mut self, pc: u64) -> Result<(), CompileError> {
         self.asm.constant(Reg::A, pc)?;
-        self.asm
-            .put(Instruction::with2(Code::Mov_rm64_r64, general::pc(), Reg::A.q()))
+        self.asm.put(Instruction::with2(
+            Code::Mov_rm64_r64,
+            general::pc(),
+            Reg::A.q(),
+        ))
     }
 
     /// One block.
@@ -231,7 +251,8 @@ impl Function<'_> {
                 if !told {
                     self.set_pc(body.end)?;
                 }
-                self.asm.put(Instruction::with2(Code::Sub_rm64_imm32, LEFT, count))?;
+                self.asm
+                    .put(Instruction::with2(Code::Sub_rm64_imm32, LEFT, count))?;
                 self.asm.jump(self.leave)
             }
             None | Some(When::Never) => self.edge(body.end, count),
@@ -264,7 +285,8 @@ impl Function<'_> {
                 } else {
                     Code::Cmp_rm32_imm8
                 };
-                self.asm.put(Instruction::with2(compare, general::word(n), 0))?;
+                self.asm
+                    .put(Instruction::with2(compare, general::word(n), 0))?;
                 Ok(if zero { Condition::E } else { Condition::Ne })
             }
             When::Always | When::Never => Err(CompileError::Room("no condition")),
@@ -273,7 +295,8 @@ impl Function<'_> {
 
     /// The end of a block of `count` instructions: goes to the block at `pc`.
     fn edge(&mut self, pc: u64, count: i32) -> Result<(), CompileError> {
-        self.asm.put(Instruction::with2(Code::Sub_rm64_imm32, LEFT, count))?;
+        self.asm
+            .put(Instruction::with2(Code::Sub_rm64_imm32, LEFT, count))?;
         let begin = self.asm.label();
         self.aside.push(Aside::Leave { begin, pc });
         let next = self.members.iter().position(|m| m.body.pc() == pc);
@@ -322,15 +345,23 @@ impl Function<'_> {
             _ => handle as unsafe extern "sysv64" fn(*mut (), *const Record) -> u64,
         };
         let cx = framed(offset_of!(Frame, cx));
-        self.asm.put(Instruction::with2(Code::Mov_r64_rm64, Reg::DI.q(), cx))?;
+        self.asm
+            .put(Instruction::with2(Code::Mov_r64_rm64, Reg::DI.q(), cx))?;
         let address = std::ptr::from_ref(record).expose_provenance();
         self.asm.constant(Reg::SI, address as u64)?;
         self.asm.call(handler as usize as u64)?;
         let begin = self.asm.label();
         // The last record of a block may have set the address of the next one.
-        let most = number(if record.ends_block { Flow::Jump } else { Flow::Next });
-        self.asm
-            .put(Instruction::with2(Code::Cmp_rm32_imm8, Reg::A.d(), most as i32))?;
+        let most = number(if record.ends_block {
+            Flow::Jump
+        } else {
+            Flow::Next
+        });
+        self.asm.put(Instruction::with2(
+            Code::Cmp_rm32_imm8,
+            Reg::A.d(),
+            most as i32,
+        ))?;
         self.asm.jump_if(Condition::A, begin)?;
         self.aside.push(Aside::Exit { begin, member, at });
         Ok(())

@@ -245,12 +245,7 @@ impl General {
     }
 
     /// Copies a register of 64 bits if the condition holds.
-    pub fn choose(
-        &mut self,
-        condition: Condition,
-        to: Reg,
-        from: Reg,
-    ) -> Result<(), CompileError> {
+    pub fn choose(&mut self, condition: Condition, to: Reg, from: Reg) -> Result<(), CompileError> {
         self.put(Instruction::with2(condition.choose(), to.q(), from.q()))
     }
 

@@ -110,6 +110,8 @@ pub struct Report {
     pub runs: u64,
     /// Instructions in them.
     pub instructions: u64,
+    /// Scalar instructions and branches that were compiled.
+    pub scalar: u64,
     /// Runs that were not compiled: too many values at a time, or no memory.
     pub refused: u64,
     /// Bytes of code.
@@ -162,6 +164,7 @@ pub struct Jit {
     native: native::Native,
     runs: AtomicU64,
     instructions: AtomicU64,
+    scalar: AtomicU64,
     refused: AtomicU64,
     bytes: AtomicU64,
     nanoseconds: AtomicU64,
@@ -187,6 +190,17 @@ pub(crate) struct Pieces {
     pages: u32,
 }
 
+impl Pieces {
+    /// The records among `records`, those of the block, that stand by themselves.
+    fn records<'r>(&self, records: &'r [Record]) -> impl Iterator<Item = &'r Record> {
+        self.list.iter().filter_map(|piece| match piece {
+            Piece::Record(at) => records.get(*at),
+            #[cfg(target_arch = "x86_64")]
+            Piece::Code(_) => None,
+        })
+    }
+}
+
 impl Jit {
     /// A compiler for devices whose lanes `backend` computes.
     ///
@@ -205,6 +219,7 @@ impl Jit {
             native: native::Native::new()?,
             runs: AtomicU64::new(0),
             instructions: AtomicU64::new(0),
+            scalar: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
             nanoseconds: AtomicU64::new(0),
@@ -227,6 +242,7 @@ impl Jit {
         Report {
             runs: self.runs.load(Relaxed),
             instructions: self.instructions.load(Relaxed),
+            scalar: self.scalar.load(Relaxed),
             refused: self.refused.load(Relaxed),
             bytes: self.bytes.load(Relaxed),
             seconds: self.nanoseconds.load(Relaxed) as f64 * 1e-9,
@@ -248,6 +264,10 @@ impl Jit {
             pieces: pieces.clone(),
         };
         let chain = self.function(vec![member], lanes);
+        let scalar = pieces
+            .records(&body.records)
+            .filter(|record| usage::by_itself(record));
+        self.scalar.fetch_add(scalar.count() as u64, Relaxed);
         self.spent(start);
         Some((pieces, chain?))
     }
@@ -311,10 +331,14 @@ impl Jit {
             #[cfg(target_arch = "x86_64")]
             if let Ok((code, bytes)) = self.native.compile(&found.run, lanes / 16) {
                 let record = |n: usize| Piece::Record(at + n);
-                pieces.list.extend(found.order.before.into_iter().map(record));
+                pieces
+                    .list
+                    .extend(found.order.before.into_iter().map(record));
                 pieces.pages |= code.pages();
                 pieces.list.push(Piece::Code(code));
-                pieces.list.extend(found.order.after.into_iter().map(record));
+                pieces
+                    .list
+                    .extend(found.order.after.into_iter().map(record));
                 self.runs.fetch_add(1, Relaxed);
                 self.instructions
                     .fetch_add(found.operations as u64, Relaxed);

@@ -3,9 +3,9 @@
 use std::sync::{Arc, Mutex};
 
 use super::assembler::CompileError;
+use super::chain::{Chain, Member};
 use super::collect::Run;
 use super::memory::{Arena, Region};
-use super::chain::{Chain, Member};
 use super::{emit, flow};
 
 /// Code of one run.
@@ -83,7 +83,11 @@ impl Native {
     }
 
     /// Compiles blocks that go to each other, for waves of `lanes` lanes. Returns the code and how many bytes it has.
-    pub fn chain(&self, members: Box<[Member]>, lanes: u32) -> Result<(Chain, usize), CompileError> {
+    pub fn chain(
+        &self,
+        members: Box<[Member]>,
+        lanes: u32,
+    ) -> Result<(Chain, usize), CompileError> {
         let mut arena = self.arena.lock().unwrap_or_else(|e| e.into_inner());
         let address = arena.place(flow::bound(&members))?;
         let bytes = flow::emit(&members, lanes, address)?;

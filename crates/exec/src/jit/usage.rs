@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{Piece, Pieces, Why, collect};
+use super::{Pieces, Why, collect};
 use crate::record::{Class, Record};
 
 /// Wave instructions, as far as blocks of code were counted.
@@ -59,16 +59,10 @@ impl Tally {
         };
         let count: u64 = match pieces {
             None => records.iter().map(&mut interpreted).sum(),
-            Some(pieces) => pieces
-                .list
-                .iter()
-                .filter_map(|piece| match piece {
-                    Piece::Record(at) => records.get(*at).filter(|record| !by_itself(record)),
-                    #[cfg(target_arch = "x86_64")]
-                    Piece::Code(_) => None,
-                })
-                .map(&mut interpreted)
-                .sum(),
+            Some(pieces) => {
+                let called = pieces.records(records).filter(|record| !by_itself(record));
+                called.map(&mut interpreted).sum()
+            }
         };
         self.total.compiled += all - count;
     }
@@ -100,12 +94,12 @@ fn reason(record: &Record, lanes: u32) -> &'static str {
 
 /// Whether compiled code does a record that is no lane operation itself.
 #[cfg(target_arch = "x86_64")]
-fn by_itself(record: &Record) -> bool {
+pub fn by_itself(record: &Record) -> bool {
     super::flow::knows(record)
 }
 
 /// As above: nothing is compiled for this host.
 #[cfg(not(target_arch = "x86_64"))]
-fn by_itself(_: &Record) -> bool {
+pub fn by_itself(_: &Record) -> bool {
     false
 }

@@ -1,5 +1,7 @@
-//! Random sequences of lane operations with scalar instructions among them, executed by the interpreter with plain lanes and as compiled code.
-//! Shared by the tests and by the fuzz target.
+//! Random sequences of lane operations with scalar instructions among them, straight or in loops with branches, executed by the
+//! interpreter with plain lanes and as compiled code. Shared by the tests and by the fuzz target.
+
+use std::collections::BTreeMap;
 
 use rocjitsu_exec::code::{CodeCache, CodeView};
 use rocjitsu_exec::jit::{Options, Report};
@@ -7,7 +9,7 @@ use rocjitsu_exec::lower::{Lowering, State, lower};
 use rocjitsu_exec::memory::{AddressSpace, Extent, FaultKind, MemoryPort};
 use rocjitsu_exec::record::Class;
 use rocjitsu_exec::registers::PagePool;
-use rocjitsu_exec::run::{Stop, run};
+use rocjitsu_exec::run::{Counts, Stop, run};
 use rocjitsu_exec::wave::{Cx, Group, Unit, Waiting, Wave, scalar};
 use rocjitsu_isa::{Target, decode};
 use rocjitsu_lanes::Backend;
@@ -32,6 +34,8 @@ pub struct Start {
     pub exec: u64,
     /// Contents of registers.
     pub seed: u64,
+    /// Instructions in a turn.
+    pub quantum: u64,
 }
 
 /// The next random number.
@@ -88,12 +92,16 @@ fn word(state: &mut u64) -> u32 {
     }
 }
 
-/// Registers after a sequence.
+/// What a sequence leaves behind.
 #[derive(PartialEq)]
 struct Outcome {
     vectors: Vec<Vec<u32>>,
     scalars: [u32; scalar::COUNT],
     scc: bool,
+    /// At the end of each turn: where the wave is, and what it has executed, by class.
+    turns: Vec<(u64, Counts)>,
+    /// Executions by instruction.
+    forms: BTreeMap<String, u64>,
 }
 
 /// Code as memory.
@@ -131,6 +139,7 @@ fn prepare(wave: &mut Wave, pool: &mut PagePool, start: &Start) {
         wave.s[n] = word(&mut seed);
     }
     wave.s[scalar::M0] = word(&mut seed);
+    wave.scc = next(&mut seed) & 1 != 0;
     for r in 0..REGISTERS {
         // Some stay absent.
         if next(&mut seed) & 15 == 0 && r < 4 {
@@ -161,6 +170,8 @@ fn execute(
     prepare(&mut wave, &mut unit.pool, start);
     let cache = CodeCache::new(target, backend, options);
     let mut view = CodeView::new(&cache);
+    view.count_forms();
+    let (mut counts, mut turns) = (Counts::default(), Vec::new());
     wave.pc = BASE;
     while wave.waiting != Waiting::Ended {
         let mut cx = Cx {
@@ -168,13 +179,21 @@ fn execute(
             group: &group,
             unit: &mut unit,
         };
-        let stop = run(&mut cx, &mut view, 1000, &mut Default::default());
+        let stop = run(&mut cx, &mut view, start.quantum, &mut counts);
         assert_ne!(stop, Stop::Fault, "{:?}", unit.fault);
+        turns.push((wave.pc, counts));
     }
+    let known = cache.forms();
+    let tally = view.forms().unwrap_or_default();
+    let forms = tally
+        .iter()
+        .map(|(form, times)| (known[form as usize].name(), times));
     let outcome = Outcome {
         vectors: (0..REGISTERS).map(|r| wave.v.read(r).to_vec()).collect(),
         scalars: wave.s,
         scc: wave.scc,
+        turns,
+        forms: forms.collect(),
     };
     (outcome, cache.compiled().unwrap_or_default())
 }
@@ -296,10 +315,11 @@ fn sdwa(op: u32, [a, b, c, d]: [u8; 4], extra: u8, vector: impl Fn(u8) -> u32) -
 
 /// A scalar instruction: format 6 with two sources, format 7 a comparison or one with one source.
 fn scalar_word(format: u8, op: u32, [a, b, c, d]: [u8; 4]) -> u32 {
-    // Few registers, VCC, EXEC, constants.
+    // Few registers, VCC, M0, EXEC, NULL, constants.
     let register = |n: u8| match n & 0x3f {
         0 => scalar::EXEC as u32,
-        1..=8 => scalar::VCC as u32 + u32::from(n & 1),
+        1..=6 => scalar::VCC as u32 + u32::from(n & 1),
+        7 => [scalar::M0, scalar::NULL, scalar::EXEC + 1, scalar::M0][usize::from(n >> 6)] as u32,
         _ => u32::from(n % 12),
     };
     let source = |n: u8| match n {
@@ -317,6 +337,67 @@ fn scalar_word(format: u8, op: u32, [a, b, c, d]: [u8; 4]) -> u32 {
         }
         _ => 0xbe80_0000 | register(d) << 16 | (op & 0x7f) << 8 | source(a),
     }
+}
+
+/// A register that no instruction of [`encode`] writes.
+const COUNTER: u32 = 100;
+
+/// Makes a loop of a sequence, with branches in it: each looks at what `kind` says, stands at a place and goes forward
+/// over some instructions. It has few turns, so that all of it becomes hot, and with `sleeps` gives up its turn in each.
+pub fn looped(
+    target: Target,
+    body: Vec<Vec<u8>>,
+    branches: &[(u8, u8, u8)],
+    sleeps: bool,
+) -> Vec<Vec<u8>> {
+    const TURNS: u32 = 24;
+    let gfx9 = target.generation() == 9;
+    let sopp = |op: u32, immediate: u16| 0xbf80_0000 | op << 16 | u32::from(immediate);
+    // s_branch, then s_cbranch_ scc0, scc1, vccz, vccnz, execz, execnz.
+    let op = |kind: u8| match (gfx9, kind % 7) {
+        (true, 0) => 2,
+        (true, kind) => 3 + u32::from(kind),
+        (false, kind) => 32 + u32::from(kind),
+    };
+    let bytes = |word: u32| word.to_le_bytes().to_vec();
+    // Branches stand before the instruction at their place, and go to what stands at another.
+    let mut parts: Vec<(Vec<u8>, Option<usize>)> = Vec::new();
+    let mut starts = Vec::new();
+    for (at, instruction) in body.iter().enumerate() {
+        starts.push(parts.len());
+        for &(kind, place, length) in branches {
+            if usize::from(place) % body.len() == at {
+                let to = at + usize::from(length % 12);
+                parts.push((bytes(sopp(op(kind), 0)), Some(to)));
+            }
+        }
+        parts.push((instruction.clone(), None));
+    }
+    let end = parts.len();
+    if sleeps {
+        parts.push((bytes(sopp(if gfx9 { 14 } else { 3 }, 1)), None));
+    }
+    // s_sub_u32 and s_cmp_lg_u32; back if that is so.
+    parts.push((bytes(0x8080_8100 | COUNTER << 16 | COUNTER), None));
+    parts.push((bytes(0xbf07_8000 | COUNTER), None));
+    let place = |part: usize| parts[..part].iter().map(|(b, _)| b.len()).sum::<usize>() as i64 / 4;
+    let mut code = vec![
+        [0xbe80_00ff | COUNTER << 16, TURNS]
+            .map(u32::to_le_bytes)
+            .concat(),
+    ];
+    for (at, (instruction, to)) in parts.iter().enumerate() {
+        let mut instruction = instruction.clone();
+        if let Some(to) = to {
+            let to = place(starts.get(*to).copied().unwrap_or(end));
+            let distance = to - place(at) - 1;
+            instruction[..2].copy_from_slice(&(distance as i16).to_le_bytes());
+        }
+        code.push(instruction);
+    }
+    let distance = -place(parts.len()) - 1;
+    code.push(bytes(sopp(op(2), distance as u16)));
+    code
 }
 
 /// Executes a sequence compiled and interpreted, and compares what is left behind. Tells what was compiled.
@@ -354,6 +435,21 @@ pub fn check(target: Target, start: &Start, code: &[Vec<u8>]) -> Report {
         for (n, (g, w)) in got.scalars.iter().zip(&want.scalars).enumerate() {
             if g != w {
                 differ.push(format!("s{n}: {g:#x}, not {w:#x}"));
+            }
+        }
+        if got.scc != want.scc {
+            differ.push(format!("scc: {}", got.scc));
+        }
+        for (n, (g, w)) in got.turns.iter().zip(&want.turns).enumerate() {
+            if g != w {
+                differ.push(format!("turn {n}: {g:x?}, not {w:x?}"));
+                break;
+            }
+        }
+        for (name, times) in &want.forms {
+            let got = got.forms.get(name).copied().unwrap_or_default();
+            if got != *times {
+                differ.push(format!("{name}: {got} times, not {times}"));
             }
         }
         panic!(

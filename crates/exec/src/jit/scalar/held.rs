@@ -31,13 +31,22 @@ impl Held {
 
     /// The register that holds a word, or a whole pair.
     pub fn find(&mut self, word: usize, wide: bool) -> Option<Reg> {
-        let at = self.words.iter().position(|&held| held == Some((word, wide)))?;
+        let at = self
+            .words
+            .iter()
+            .position(|&held| held == Some((word, wide)))?;
         Some(self.touch(at))
     }
 
     /// A register that the present instruction does not use yet. One instruction asks for a few only.
     pub fn fresh(&mut self) -> Reg {
-        let free = |&at: &usize| (self.used[at] > self.begun, self.words[at].is_some(), self.used[at]);
+        let free = |&at: &usize| {
+            (
+                self.used[at] > self.begun,
+                self.words[at].is_some(),
+                self.used[at],
+            )
+        };
         let at = (0..COUNT).min_by_key(free).unwrap_or_default();
         self.words[at] = None;
         self.touch(at)

@@ -107,11 +107,7 @@ impl Scalars {
         if let Some(condition) = self.flags {
             return Ok(condition);
         }
-        asm.put(Instruction::with2(
-            Code::Cmp_rm8_imm8,
-            general::scc(),
-            0,
-        ))?;
+        asm.put(Instruction::with2(Code::Cmp_rm8_imm8, general::scc(), 0))?;
         self.flags = Some(Condition::Ne);
         Ok(Condition::Ne)
     }
@@ -128,9 +124,7 @@ impl Emit<'_> {
     fn source(&self, operand: Operand) -> Option<Value> {
         match operand {
             Operand::Scalar(n) if usize::from(n) == scalar::NULL => Some(Value::Constant(0)),
-            Operand::Scalar(n) if usize::from(n) < scalar::COUNT - 1 => {
-                Some(Value::Word(n.into()))
-            }
+            Operand::Scalar(n) if usize::from(n) < scalar::COUNT - 1 => Some(Value::Word(n.into())),
             Operand::Const(k) => Some(Value::Constant(k)),
             _ => None,
         }
@@ -142,7 +136,10 @@ impl Emit<'_> {
     }
 
     /// Appends an instruction that leaves conditions alone.
-    fn put(&mut self, instruction: Result<Instruction, iced_x86::IcedError>) -> Result<(), CompileError> {
+    fn put(
+        &mut self,
+        instruction: Result<Instruction, iced_x86::IcedError>,
+    ) -> Result<(), CompileError> {
         self.asm.put(instruction)
     }
 
@@ -170,7 +167,9 @@ impl Emit<'_> {
         if let Some(reg) = self.now.held.find(n, true) {
             return Ok(reg);
         }
-        let pair = n.checked_sub(1).and_then(|low| self.now.held.find(low, true));
+        let pair = n
+            .checked_sub(1)
+            .and_then(|low| self.now.held.find(low, true));
         let to = self.now.held.fresh();
         match pair {
             Some(pair) => self.put(Instruction::with3(
@@ -179,7 +178,11 @@ impl Emit<'_> {
                 pair.q(),
                 32,
             ))?,
-            None => self.put(Instruction::with2(Code::Mov_r32_rm32, to.d(), general::word(n)))?,
+            None => self.put(Instruction::with2(
+                Code::Mov_r32_rm32,
+                to.d(),
+                general::word(n),
+            ))?,
         }
         self.now.held.note(to, n, false);
         Ok(to)
@@ -197,13 +200,18 @@ impl Emit<'_> {
         let to = self.now.held.fresh();
         match halves {
             [None, None] => {
-                self.put(Instruction::with2(Code::Mov_r64_rm64, to.q(), general::word(n)))?;
+                self.put(Instruction::with2(
+                    Code::Mov_r64_rm64,
+                    to.q(),
+                    general::word(n),
+                ))?;
             }
             // Halves that were stored one by one cannot be loaded as one without a wait.
             _ => {
                 let low = self.word(n)?;
                 let high = self.word(n + 1)?;
-                let zero_extend = |to: Reg, from: Reg| Instruction::with2(Code::Mov_r32_rm32, to.d(), from.d());
+                let zero_extend =
+                    |to: Reg, from: Reg| Instruction::with2(Code::Mov_r32_rm32, to.d(), from.d());
                 self.put(zero_extend(low, low))?;
                 self.put(zero_extend(to, high))?;
                 self.change(Instruction::with2(Code::Shl_rm64_imm8, to.q(), 32))?;
@@ -240,13 +248,7 @@ impl Emit<'_> {
     }
 
     /// `to = to op value`.
-    fn two(
-        &mut self,
-        op: Two,
-        to: Reg,
-        value: Value,
-        wide: bool,
-    ) -> Result<(), CompileError> {
+    fn two(&mut self, op: Two, to: Reg, value: Value, wide: bool) -> Result<(), CompileError> {
         let side = usize::from(wide);
         let register = |reg: Reg| if wide { reg.q() } else { reg.d() };
         let short = match value {
@@ -258,7 +260,11 @@ impl Emit<'_> {
             return self.change(Instruction::with2(op.immediate[side], register(to), short));
         }
         let from = self.value(value, wide, Reg::C)?;
-        self.change(Instruction::with2(op.plain[side], register(to), register(from)))
+        self.change(Instruction::with2(
+            op.plain[side],
+            register(to),
+            register(from),
+        ))
     }
 
     /// Sets conditions by whether a register is zero.

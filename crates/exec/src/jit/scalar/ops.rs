@@ -52,18 +52,9 @@ const fn inverted(op: Two) -> Logic {
 #[derive(Clone, Copy)]
 struct Shift([Code; 2]);
 
-const SHL: Shift = Shift([
-    Code::VEX_Shlx_r32_rm32_r32,
-    Code::VEX_Shlx_r64_rm64_r64,
-]);
-const SHR: Shift = Shift([
-    Code::VEX_Shrx_r32_rm32_r32,
-    Code::VEX_Shrx_r64_rm64_r64,
-]);
-const SAR: Shift = Shift([
-    Code::VEX_Sarx_r32_rm32_r32,
-    Code::VEX_Sarx_r64_rm64_r64,
-]);
+const SHL: Shift = Shift([Code::VEX_Shlx_r32_rm32_r32, Code::VEX_Shlx_r64_rm64_r64]);
+const SHR: Shift = Shift([Code::VEX_Shrx_r32_rm32_r32, Code::VEX_Shrx_r64_rm64_r64]);
+const SAR: Shift = Shift([Code::VEX_Sarx_r32_rm32_r32, Code::VEX_Sarx_r64_rm64_r64]);
 
 /// The condition that a comparison asks for, and whether it compares 64 bits.
 fn comparison(op: Op) -> Option<(Condition, bool)> {
@@ -557,7 +548,9 @@ impl Emit<'_> {
             Op::s_mul_hi_i32 => self.high_product(a, b, true)?,
             Op::s_bfm_b32 => self.mask(a, b, false)?,
             Op::s_bfm_b64 => self.mask(a, b, true)?,
-            Op::s_pack_ll_b32_b16 | Op::s_pack_lh_b32_b16 | Op::s_pack_hh_b32_b16
+            Op::s_pack_ll_b32_b16
+            | Op::s_pack_lh_b32_b16
+            | Op::s_pack_hh_b32_b16
             | Op::s_pack_hl_b32_b16 => self.pack(op, a, b)?,
             _ => return self.with_condition(op, dst, a, b),
         };
@@ -674,7 +667,9 @@ impl Emit<'_> {
                 self.store(dst, to, false)?;
                 self.set_scc(Ne)?;
             }
-            Op::s_lshl1_add_u32 | Op::s_lshl2_add_u32 | Op::s_lshl3_add_u32
+            Op::s_lshl1_add_u32
+            | Op::s_lshl2_add_u32
+            | Op::s_lshl3_add_u32
             | Op::s_lshl4_add_u32 => {
                 let by = match op {
                     Op::s_lshl1_add_u32 => 1,
