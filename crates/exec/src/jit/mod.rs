@@ -1,11 +1,15 @@
-//! Compiles runs of lane operations in blocks that execute often to AVX-512 code. The semantics are those of the
+//! Compiles runs of lane operations in blocks that execute often to vector code of the host. The semantics are those of the
 //! interpreter: each operation's kernel, traced ([`rocjitsu_lanes::trace`]), is what is compiled.
 
 #[cfg(target_arch = "x86_64")]
 mod assembler;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
 mod collect;
 #[cfg(target_arch = "x86_64")]
 mod emit;
+#[cfg(target_arch = "x86_64")]
+mod host;
 #[cfg(target_arch = "x86_64")]
 mod memory;
 #[cfg(target_arch = "x86_64")]
@@ -13,8 +17,6 @@ mod native;
 mod order;
 #[cfg(target_arch = "x86_64")]
 mod plan;
-#[cfg(target_arch = "x86_64")]
-mod select;
 mod usage;
 #[cfg(target_arch = "x86_64")]
 mod values;
@@ -181,13 +183,20 @@ impl Jit {
         if !options.enabled {
             return Err("switched off".to_owned());
         }
-        if backend != Backend::Avx512 {
+        #[cfg(target_arch = "x86_64")]
+        let native = {
+            let host = host::Host::of(backend)
+                .ok_or_else(|| format!("the lane back end is {backend}, not avx512"))?;
+            native::Native::new(host)?
+        };
+        #[cfg(not(target_arch = "x86_64"))]
+        if backend == Backend::Scalar {
             return Err(format!("the lane back end is {backend}, not avx512"));
         }
         Ok(Jit {
             threshold: options.threshold,
             #[cfg(target_arch = "x86_64")]
-            native: native::Native::new()?,
+            native,
             runs: AtomicU64::new(0),
             instructions: AtomicU64::new(0),
             refused: AtomicU64::new(0),
@@ -251,7 +260,7 @@ impl Jit {
                 return 0;
             }
             #[cfg(target_arch = "x86_64")]
-            if let Ok((code, bytes)) = self.native.compile(&found.run, lanes / 16) {
+            if let Ok((code, bytes)) = self.native.compile(&found.run, lanes) {
                 parts.interpret(done..at);
                 for record in found.order.before {
                     parts.interpret(at + record..at + record + 1);
