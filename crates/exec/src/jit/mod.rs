@@ -1,8 +1,10 @@
-//! Compiles runs of lane operations in blocks that execute often to AVX-512 code. The semantics are those of the
+//! Compiles runs of lane operations in blocks that execute often to vector code of the host. The semantics are those of the
 //! interpreter: each operation's kernel, traced ([`rocjitsu_lanes::trace`]), is what is compiled.
 
 #[cfg(target_arch = "x86_64")]
 mod assembler;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
 mod chain;
 mod collect;
 #[cfg(target_arch = "x86_64")]
@@ -12,6 +14,8 @@ mod flow;
 #[cfg(target_arch = "x86_64")]
 mod general;
 #[cfg(target_arch = "x86_64")]
+mod host;
+#[cfg(target_arch = "x86_64")]
 mod memory;
 #[cfg(target_arch = "x86_64")]
 mod native;
@@ -20,8 +24,6 @@ mod order;
 mod plan;
 #[cfg(target_arch = "x86_64")]
 mod scalar;
-#[cfg(target_arch = "x86_64")]
-mod select;
 mod usage;
 #[cfg(target_arch = "x86_64")]
 mod values;
@@ -210,13 +212,20 @@ impl Jit {
         if !options.enabled {
             return Err("switched off".to_owned());
         }
-        if backend != Backend::Avx512 {
+        #[cfg(target_arch = "x86_64")]
+        let native = {
+            let host = host::Host::of(backend)
+                .ok_or_else(|| format!("the lane back end is {backend}, not avx512"))?;
+            native::Native::new(host)?
+        };
+        #[cfg(not(target_arch = "x86_64"))]
+        if backend == Backend::Scalar {
             return Err(format!("the lane back end is {backend}, not avx512"));
         }
         Ok(Jit {
             threshold: options.threshold,
             #[cfg(target_arch = "x86_64")]
-            native: native::Native::new()?,
+            native,
             runs: AtomicU64::new(0),
             instructions: AtomicU64::new(0),
             scalar: AtomicU64::new(0),
@@ -329,7 +338,7 @@ impl Jit {
                 return 0;
             }
             #[cfg(target_arch = "x86_64")]
-            if let Ok((code, bytes)) = self.native.compile(&found.run, lanes / 16) {
+            if let Ok((code, bytes)) = self.native.compile(&found.run, lanes) {
                 let record = |n: usize| Piece::Record(at + n);
                 pieces
                     .list

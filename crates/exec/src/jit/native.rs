@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use super::assembler::CompileError;
 use super::chain::{Chain, Member};
 use super::collect::Run;
+use super::host::Host;
 use super::memory::{Arena, Region};
 use super::{emit, flow};
 
@@ -36,20 +37,22 @@ impl Code {
 
 /// Where code is put.
 pub struct Native {
+    host: Host,
     arena: Mutex<Arena>,
 }
 
 impl Native {
-    /// Memory for code.
+    /// Memory for code for `host`.
     ///
     /// # Errors
     /// The system gives none.
-    pub fn new() -> Result<Native, String> {
+    pub fn new(host: Host) -> Result<Native, String> {
         let mut arena = Arena::default();
         arena
             .place(1)
             .map_err(|error| format!("no memory for code: {error}"))?;
         Ok(Native {
+            host,
             arena: Mutex::new(arena),
         })
     }
@@ -60,12 +63,12 @@ impl Native {
         arena.reset();
     }
 
-    /// Compiles a run for waves of `chunks` groups of lanes. Returns the code and how many bytes it has.
-    pub fn compile(&self, run: &Run, chunks: u32) -> Result<(Code, usize), CompileError> {
+    /// Compiles a run for waves of `lanes` lanes. Returns the code and how many bytes it has.
+    pub fn compile(&self, run: &Run, lanes: u32) -> Result<(Code, usize), CompileError> {
         let mut arena = self.arena.lock().unwrap_or_else(|e| e.into_inner());
         let mut variant = |full| -> Result<_, CompileError> {
             let address = arena.place(emit::bound(run))?;
-            let emitted = emit::emit(run, chunks, full, address)?;
+            let emitted = emit::emit(run, self.host, lanes, full, address)?;
             let region = arena
                 .put(&emitted.bytes)
                 .ok_or(CompileError::Room("code longer than announced"))?;
