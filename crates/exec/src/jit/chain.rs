@@ -82,9 +82,6 @@ pub struct Chain {
     #[cfg(target_arch = "x86_64")]
     entry: Entry,
     members: Box<[Member]>,
-    /// Pages of registers that it writes.
-    #[cfg(target_arch = "x86_64")]
-    pages: u32,
     /// What the code lies in.
     #[cfg(target_arch = "x86_64")]
     _region: Arc<Region>,
@@ -135,11 +132,9 @@ impl Chain {
     /// It is what [`super::flow::emit`] gave for them.
     #[cfg(target_arch = "x86_64")]
     pub unsafe fn new(entry: Entry, members: Box<[Member]>, region: Arc<Region>) -> Chain {
-        let pages = members.iter().fold(0, |pages, m| pages | m.pieces.pages);
         Chain {
             entry,
             members,
-            pages,
             _region: region,
         }
     }
@@ -159,7 +154,6 @@ impl Chain {
     #[inline(always)]
     pub unsafe fn run(&self, cx: &mut Cx<'_, '_>, left: &mut i64) -> Left {
         let (wave, unit) = (&mut *cx.wave, &mut *cx.unit);
-        wave.v.claim(self.pages, &mut unit.pool);
         let mut frame = Frame {
             wave,
             area: &raw mut unit.temp.area,

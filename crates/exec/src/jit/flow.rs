@@ -9,6 +9,7 @@ use rocjitsu_isa::{RegFile, RegRange};
 use super::assembler::CompileError;
 use super::chain::{MEMBERS, Member, When, branch};
 use super::general::{self, Condition, General, Label, Reg, WAVE};
+use super::native::Code as Lanes;
 use super::scalar::{self, Scalars};
 use super::{Area, Piece};
 use crate::record::{Class, Flow, Record, Step};
@@ -66,6 +67,16 @@ unsafe extern "sysv64" fn handle_memory(cx: *mut (), record: *const Record) -> u
     number((record.run)(cx, record))
 }
 
+/// Makes pages of registers exist.
+///
+/// # Safety
+/// As for [`handle`]; `code` belongs to a block that the function keeps.
+unsafe extern "sysv64" fn claim(cx: *mut (), code: *const Lanes, full: u64) {
+    // SAFETY: the caller's promise.
+    let (cx, code) = unsafe { (&mut *cx.cast::<Cx<'_, '_>>(), &*code) };
+    code.claim(full != 0, &mut cx.wave.v, &mut cx.unit.pool);
+}
+
 /// Whether compiled code does a record itself, that is no lane operation.
 pub fn knows(record: &Record) -> bool {
     branch(record).is_some() || scalar::knows(record)
@@ -104,6 +115,7 @@ pub fn emit(members: &[Member], lanes: u32, address: u64) -> Result<Vec<u8>, Com
 }
 
 /// Code that is seldom executed and stands behind the rest.
+#[derive(Clone, Copy)]
 enum Aside {
     /// Lane operations with some lanes inactive, and where execution goes on.
     Partial {
@@ -169,11 +181,36 @@ impl Function<'_> {
     }
 
     fn end(&mut self) -> Result<(), CompileError> {
-        for aside in std::mem::take(&mut self.aside) {
+        // Some add others.
+        let mut next = 0;
+        while let Some(aside) = self.aside.get(next).copied() {
+            next += 1;
             match aside {
-                Aside::Partial { code, begin, back } => {
+                Aside::Partial {
+                    code,
+                    claimed,
+                    begin,
+                    back,
+                } => {
                     self.asm.bind(begin);
-                    self.asm.call(code)?;
+                    self.lanes(code, false, claimed)?;
+                    self.asm.jump(back)?;
+                }
+                Aside::Claim {
+                    code,
+                    full,
+                    begin,
+                    back,
+                } => {
+                    self.asm.bind(begin);
+                    let cx = framed(offset_of!(Frame, cx));
+                    self.asm
+                        .put(Instruction::with2(Code::Mov_r64_rm64, Reg::DI.q(), cx))?;
+                    self.asm
+                        .constant(Reg::SI, code.expose_provenance() as u64)?;
+                    self.asm.constant(Reg::D, full.into())?;
+                    let function: unsafe extern "sysv64" fn(_, _, _) = claim;
+                    self.asm.call(function as usize as u64)?;
                     self.asm.jump(back)?;
                 }
                 Aside::Exit { begin, member, at } => {
@@ -223,10 +260,12 @@ impl Function<'_> {
         self.asm.put(Instruction::with1(Code::Inc_rm64, turns))?;
         let unread = unread(&member.pieces.list, &body.records, self.lanes);
         let mut told = false;
+        let mut claimed = 0;
         for (piece, unread) in member.pieces.list.iter().zip(unread) {
             let n = match piece {
                 Piece::Code(code) => {
-                    self.run(code.entries())?;
+                    self.run(code, code.pages() & !claimed == 0)?;
+                    claimed |= code.pages();
                     continue;
                 }
                 Piece::Record(n) => *n,
@@ -307,17 +346,9 @@ impl Function<'_> {
         self.asm.jump(self.starts[next])
     }
 
-    /// A run of lane operations: code for all lanes, and for any.
-    fn run(&mut self, [full, partial]: [u64; 2]) -> Result<(), CompileError> {
+    /// A run of lane operations: for all lanes, or for any. `claimed` says that the pages that it writes exist.
+    fn run(&mut self, code: &Lanes, claimed: bool) -> Result<(), CompileError> {
         self.scalars.forget();
-        let arguments = [
-            Instruction::with2(Code::Lea_r64_m, Reg::DI.q(), general::pages()),
-            Instruction::with2(Code::Lea_r64_m, Reg::SI.q(), general::word(0)),
-            Instruction::with2(Code::Mov_r64_rm64, Reg::D.q(), AREA),
-        ];
-        for argument in arguments {
-            self.asm.put(argument)?;
-        }
         let all = if self.lanes == 64 {
             Code::Cmp_rm64_imm8
         } else {
@@ -326,14 +357,48 @@ impl Function<'_> {
         self.asm.put(Instruction::with2(all, general::exec(), -1))?;
         let (begin, back) = (self.asm.label(), self.asm.label());
         self.asm.jump_if(Condition::Ne, begin)?;
-        self.asm.call(full)?;
+        self.lanes(code, true, claimed)?;
         self.asm.bind(back);
         self.aside.push(Aside::Partial {
-            code: partial,
+            code,
+            claimed,
             begin,
             back,
         });
         Ok(())
+    }
+
+    /// Calls compiled lane operations.
+    fn lanes(&mut self, code: *const Lanes, full: bool, claimed: bool) -> Result<(), CompileError> {
+        // SAFETY: it belongs to a block that the function keeps.
+        let (entries, pages) = unsafe { ((*code).entries(), (*code).pages()) };
+        if !claimed && pages != 0 {
+            let (begin, back) = (self.asm.label(), self.asm.label());
+            let present = general::present();
+            self.asm
+                .put(Instruction::with2(Code::Mov_r32_rm32, Reg::A.d(), present))?;
+            self.asm
+                .put(Instruction::with2(Code::And_rm32_imm32, Reg::A.d(), pages))?;
+            self.asm
+                .put(Instruction::with2(Code::Cmp_rm32_imm32, Reg::A.d(), pages))?;
+            self.asm.jump_if(Condition::Ne, begin)?;
+            self.asm.bind(back);
+            self.aside.push(Aside::Claim {
+                code,
+                full,
+                begin,
+                back,
+            });
+        }
+        let arguments = [
+            Instruction::with2(Code::Lea_r64_m, Reg::DI.q(), general::pages()),
+            Instruction::with2(Code::Lea_r64_m, Reg::SI.q(), general::word(0)),
+            Instruction::with2(Code::Mov_r64_rm64, Reg::D.q(), AREA),
+        ];
+        for argument in arguments {
+            self.asm.put(argument)?;
+        }
+        self.asm.call(entries[usize::from(!full)])
     }
 
     /// Calls the handler of a record.

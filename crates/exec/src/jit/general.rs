@@ -175,6 +175,11 @@ pub fn pages() -> MemoryOperand {
     field(offset_of!(Wave, v) + VectorRegisters::BASES)
 }
 
+/// The pages of vector registers that exist, a bit for each.
+pub fn present() -> MemoryOperand {
+    field(offset_of!(Wave, v) + VectorRegisters::PRESENT)
+}
+
 fn field(offset: usize) -> MemoryOperand {
     MemoryOperand::with_base_displ(WAVE, offset as i64)
 }

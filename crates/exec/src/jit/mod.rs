@@ -187,9 +187,6 @@ enum Piece {
 /// What the records of a block were compiled to, in the order in which they are done.
 pub(crate) struct Pieces {
     list: Vec<Piece>,
-    /// Pages of registers that they write.
-    #[cfg(target_arch = "x86_64")]
-    pages: u32,
 }
 
 impl Pieces {
@@ -312,11 +309,7 @@ impl Jit {
     }
 
     fn pieces(&self, records: &[Record], lanes: u32) -> Pieces {
-        let mut pieces = Pieces {
-            list: Vec::new(),
-            #[cfg(target_arch = "x86_64")]
-            pages: 0,
-        };
+        let mut pieces = Pieces { list: Vec::new() };
         let mut at = 0;
         while at < records.len() {
             let length = self.run(&records[at..], lanes, at, &mut pieces);
@@ -343,7 +336,6 @@ impl Jit {
                 pieces
                     .list
                     .extend(found.order.before.into_iter().map(record));
-                pieces.pages |= code.pages();
                 pieces.list.push(Piece::Code(code));
                 pieces
                     .list

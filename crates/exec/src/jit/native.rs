@@ -8,6 +8,7 @@ use super::collect::Run;
 use super::host::Host;
 use super::memory::{Arena, Region};
 use super::{emit, flow};
+use crate::registers::{PagePool, VectorRegisters};
 
 /// Code of one run.
 pub struct Code {
@@ -17,6 +18,8 @@ pub struct Code {
     partial: u64,
     /// Pages of registers that it writes.
     pages: u32,
+    /// Page by page the registers that it writes and does not read before, if all lanes are active.
+    overwritten: Box<[u32]>,
     /// What the code lies in.
     _regions: [Arc<Region>; 2],
 }
@@ -24,7 +27,7 @@ pub struct Code {
 impl Code {
     /// The addresses of the functions for waves with all lanes active, and for others. Their arguments are addresses: of
     /// the addresses of pages, of the scalar file, of an [`Area`](super::Area). They read any page and write those of
-    /// [`Code::pages`], the masks of the scalar file that the run's records name, and rows of the area.
+    /// [`Code::pages`], which exist ([`Code::claim`]), the masks of the scalar file that the run's records name, and rows of the area.
     pub fn entries(&self) -> [u64; 2] {
         [self.full, self.partial]
     }
@@ -32,6 +35,15 @@ impl Code {
     /// Pages of registers that it writes.
     pub fn pages(&self) -> u32 {
         self.pages
+    }
+
+    /// Makes the pages exist that it writes. With `full` it is about to be executed for all lanes.
+    pub fn claim(&self, full: bool, v: &mut VectorRegisters, pool: &mut PagePool) {
+        if full {
+            v.claim_over(self.pages, &self.overwritten, pool);
+        } else {
+            v.claim(self.pages, pool);
+        }
     }
 }
 
@@ -80,6 +92,7 @@ impl Native {
             full,
             partial,
             pages: run.pages,
+            overwritten: run.overwritten(lanes / 16),
             _regions: [first, second],
         };
         Ok((code, bytes + more))
