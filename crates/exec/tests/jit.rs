@@ -6,10 +6,16 @@ mod sequences;
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
+use rocjitsu_exec::code::{CodeCache, CodeView};
+use rocjitsu_exec::memory::MemoryPort;
+use rocjitsu_exec::run::run;
 use rocjitsu_exec::target::EXECUTABLE;
+use rocjitsu_exec::wave::{Cx, Group, Unit, Waiting, Wave};
 use rocjitsu_isa::{Target, decode};
 use rocjitsu_lanes::Backend;
-use sequences::{FORMATS, Shape, Start, check, encode, exec, looped, next};
+use sequences::{
+    BASE, COMPILED, FORMATS, Program, Shape, Start, check, encode, exec, looped, next,
+};
 
 /// Every operation in every format, one at a time.
 #[test]
@@ -208,4 +214,51 @@ fn every_scalar_operation() {
             known.len()
         );
     }
+}
+
+/// A block that other blocks go to in compiled code changes in memory.
+#[test]
+fn changed_code_is_compiled_again_in_chains_too() {
+    if !Backend::Avx512.is_supported() {
+        return;
+    }
+    const TURNS: u32 = 40;
+    // gfx9. Two blocks make the loop: the first ends with a branch to what follows it.
+    let mut code = [
+        0xbe80_00ff | 9 << 16, // s_mov_b32 s9, TURNS
+        TURNS,
+        0x6802_0101, // v_add_u32 v1, v1, v0
+        0xbf88_0000, // s_cbranch_execz, to the next instruction
+        0x8004_8104, // s_add_u32 s4, s4, 1
+        0x8089_8109, // s_sub_u32 s9, s9, 1
+        0xbf07_8009, // s_cmp_lg_u32 s9, 0
+        0xbf85_fffa, // s_cbranch_scc1, to the third
+        0xbf81_0000, // s_endpgm
+    ];
+    let target = Target::Gfx942;
+    let cache = CodeCache::new(target, Backend::Avx512, COMPILED);
+    let run_all = |code: &[u32]| {
+        let memory = Program(code.as_ptr().cast(), 4 * code.len() as u64);
+        let mut unit = Unit::new(MemoryPort::new(&memory), Backend::Avx512, target);
+        cache.revalidate(&mut unit.memory);
+        let mut wave = Wave::new(64);
+        wave.pc = BASE;
+        wave.set_exec(u64::MAX);
+        let group = Group::default();
+        let mut view = CodeView::new(&cache);
+        while wave.waiting != Waiting::Ended {
+            let mut cx = Cx {
+                wave: &mut wave,
+                group: &group,
+                unit: &mut unit,
+            };
+            run(&mut cx, &mut view, 1000, &mut Default::default());
+        }
+        wave.s[4]
+    };
+    assert_eq!(run_all(&code), TURNS);
+    assert_eq!(run_all(&code), TURNS);
+    // Only the second block of the loop changes.
+    code[4] += 0x100;
+    assert_eq!(run_all(&code), 2 * TURNS);
 }

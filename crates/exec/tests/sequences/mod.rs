@@ -14,11 +14,13 @@ use rocjitsu_exec::wave::{Cx, Group, Unit, Waiting, Wave, scalar};
 use rocjitsu_isa::{Target, decode};
 use rocjitsu_lanes::Backend;
 
-const BASE: u64 = 0x10_0000;
+/// Address of the first instruction.
+pub const BASE: u64 = 0x10_0000;
 /// Registers whose contents are compared, more than the encodings below can name.
 const REGISTERS: u32 = 48;
 
-const COMPILED: Options = Options {
+/// Everything is compiled at once.
+pub const COMPILED: Options = Options {
     enabled: true,
     threshold: 0,
 };
@@ -104,8 +106,8 @@ struct Outcome {
     forms: BTreeMap<String, u64>,
 }
 
-/// Code as memory.
-struct Program(*const u8, u64);
+/// Code as memory: where it lies, and its bytes.
+pub struct Program(pub *const u8, pub u64);
 
 // SAFETY: used by one thread.
 unsafe impl Sync for Program {}
