@@ -162,7 +162,7 @@ impl Chain {
             turns: [0; MEMBERS],
         };
         frame.cx = std::ptr::from_mut(cx).cast();
-        // SAFETY: the code reaches the state of the wave, whose pages that it writes exist, and calls handlers of
+        // SAFETY: the code reaches the state of the wave and its registers, for which it makes pages, and calls handlers of
         // its own records with the context; it keeps to the calling convention.
         let code = unsafe { (self.entry)(&raw mut frame) };
         *left = frame.left;

@@ -119,7 +119,16 @@ pub fn emit(members: &[Member], lanes: u32, address: u64) -> Result<Vec<u8>, Com
 enum Aside {
     /// Lane operations with some lanes inactive, and where execution goes on.
     Partial {
-        code: u64,
+        code: *const Lanes,
+        /// Whether the pages that they write are known to exist.
+        claimed: bool,
+        begin: Label,
+        back: Label,
+    },
+    /// Pages of registers that lane operations are about to write and that do not exist yet.
+    Claim {
+        code: *const Lanes,
+        full: bool,
         begin: Label,
         back: Label,
     },
