@@ -9,7 +9,7 @@ use libfuzzer_sys::fuzz_target;
 use rocjitsu_exec::target::EXECUTABLE;
 use rocjitsu_isa::Target;
 use rocjitsu_lanes::Backend;
-use sequences::{Start, check, encode, exec, looped};
+use sequences::{Start, check, encode, exec, looped, memory};
 
 fuzz_target!(|data: &[u8]| {
     if data.len() < 20 || !Backend::Avx512.is_supported() {
@@ -29,11 +29,15 @@ fuzz_target!(|data: &[u8]| {
     let shapes = body.chunks_exact(8).take(100).map(|b| {
         (b[0], u16::from_le_bytes([b[1], b[2]]), [b[3], b[4], b[5], b[6]], b[7])
     });
-    let code: Vec<Vec<u8>> = shapes.filter_map(|shape| encode(target, &start, shape)).collect();
+    let mut code: Vec<Vec<u8>> = shapes.filter_map(|shape| encode(target, &start, shape)).collect();
     if head[1] & 0x80 != 0 && !code.is_empty() {
         // The first instructions name the places of branches, too.
         let branches: Vec<(u8, u8, u8)> =
             body.chunks_exact(8).take(6).map(|b| (b[0], b[3], b[7])).collect();
+        for b in body.chunks_exact(8).filter(|b| b[7] % 16 == 1) {
+            let at = usize::from(b[6]) % code.len();
+            code.insert(at, memory(target, (b[4], b[5], b[6])));
+        }
         check(target, &start, &looped(target, code, &branches, head[0] & 0x80 != 0));
         return;
     }

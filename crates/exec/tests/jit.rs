@@ -133,6 +133,7 @@ proptest! {
         wide: bool,
         shapes in prop::collection::vec(any::<Shape>(), 1..80),
         branches in prop::collection::vec(any::<(u8, u8, u8)>(), 0..8),
+        accesses in prop::collection::vec(any::<(u8, u8, u8)>(), 0..6),
         sleeps in prop_oneof![3 => Just(false), 1 => Just(true)],
         quantum in prop_oneof![Just(1u64), 2..100u64, 100..2000u64],
         kind: u8,
@@ -151,6 +152,10 @@ proptest! {
         let mut body: Vec<Vec<u8>> = shapes.iter().filter_map(|&s| encode(target, &start, s)).collect();
         body.truncate(40);
         prop_assume!(!body.is_empty());
+        for access in accesses {
+            let at = usize::from(access.0 / 3) % body.len();
+            body.insert(at, memory(target, access));
+        }
         check(target, &start, &looped(target, body, &branches, sleeps));
     }
 }
