@@ -272,6 +272,8 @@ impl Function<'_> {
         let mut claimed = 0;
         for (piece, unread) in member.pieces.list.iter().zip(unread) {
             let n = match piece {
+                // Behind the rest, see below.
+                Piece::Code(_) if member.pieces.inner.is_some() => continue,
                 Piece::Code(code) => {
                     self.run(code, code.pages() & !claimed == 0)?;
                     claimed |= code.pages();
@@ -294,6 +296,9 @@ impl Function<'_> {
         let Some(last) = body.records.last() else {
             return self.asm.jump(self.leave);
         };
+        if let Some(inner) = &member.pieces.inner {
+            return self.turn(at, inner);
+        }
         match branch(last) {
             None if last.ends_block => {
                 if !told {
@@ -314,6 +319,36 @@ impl Function<'_> {
                 self.edge(last.imm as u64, count)
             }
         }
+    }
+
+    /// The end of a block that is a loop: its lane operations, for another turn or for the last one.
+    fn turn(&mut self, at: usize, inner: &Lanes) -> Result<(), CompileError> {
+        let member = &self.members[at];
+        let (records, end) = (&member.body.records, member.body.end);
+        let code = member.pieces.list.iter().find_map(|piece| match piece {
+            Piece::Code(code) => Some(code),
+            Piece::Record(_) => None,
+        });
+        let when = records.last().and_then(branch);
+        let (Some(code), Some(when)) = (code, when) else {
+            return Err(CompileError::Room("no loop"));
+        };
+        let count = records.len() as i32;
+        let condition = self.condition(when)?;
+        let (taken, over) = (self.asm.label(), self.asm.label());
+        self.asm.jump_if(condition, taken)?;
+        self.run(code, false)?;
+        self.edge(end, count)?;
+        self.asm.bind(taken);
+        self.asm
+            .put(Instruction::with2(Code::Sub_rm64_imm32, LEFT, count))?;
+        self.asm.jump_if(Condition::Le, over)?;
+        self.run(inner, false)?;
+        self.asm.jump(self.starts[at])?;
+        self.asm.bind(over);
+        self.run(code, false)?;
+        self.set_pc(member.body.pc())?;
+        self.asm.jump(self.leave)
     }
 
     /// The condition of the host under which a branch is taken.

@@ -24,6 +24,8 @@ mod order;
 mod plan;
 #[cfg(target_arch = "x86_64")]
 mod scalar;
+#[cfg(target_arch = "x86_64")]
+mod turn;
 mod usage;
 #[cfg(target_arch = "x86_64")]
 mod values;
@@ -187,6 +189,9 @@ enum Piece {
 /// What the records of a block were compiled to, in the order in which they are done.
 pub(crate) struct Pieces {
     list: Vec<Piece>,
+    /// The lane operations of a block that is a loop, for all turns but the last (see [`turn`]).
+    #[cfg(target_arch = "x86_64")]
+    inner: Option<native::Code>,
 }
 
 impl Pieces {
@@ -317,6 +322,13 @@ impl Jit {
                 pieces.list.push(Piece::Record(at));
             }
             at += length.max(1);
+        }
+        #[cfg(target_arch = "x86_64")]
+        if let Some(run) = turn::inner(records, &pieces.list, lanes)
+            && let Ok((code, bytes)) = self.native.compile(&run, lanes)
+        {
+            pieces.inner = Some(code);
+            self.bytes.fetch_add(bytes as u64, Relaxed);
         }
         pieces
     }
