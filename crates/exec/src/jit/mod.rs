@@ -1,5 +1,6 @@
-//! Compiles runs of lane operations in blocks that execute often to vector code of the host. The semantics are those of the
-//! interpreter: each operation's kernel, traced ([`rocjitsu_lanes::trace`]), is what is compiled.
+//! Compiles blocks that execute often: runs of lane operations to vector code of the host, scalar instructions and branches
+//! to its general instructions. What lane operations do is said once, in the interpreter: each operation's kernel, traced
+//! ([`rocjitsu_lanes::trace`]), is what is compiled.
 
 #[cfg(target_arch = "x86_64")]
 mod assembler;

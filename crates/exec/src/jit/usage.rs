@@ -88,7 +88,8 @@ impl Tally {
 fn reason(record: &Record, lanes: u32) -> &'static str {
     match record.class {
         Class::Valu => collect::obstacle(record, lanes).map_or("alone among others", Why::text),
-        _ => "no lane operation",
+        Class::Salu => "scalar operation that the compiler does not know",
+        _ => "neither lane operation nor scalar arithmetic nor branch",
     }
 }
 
