@@ -315,7 +315,11 @@ impl Jit {
     }
 
     fn pieces(&self, records: &[Record], lanes: u32) -> Pieces {
-        let mut pieces = Pieces { list: Vec::new() };
+        let mut pieces = Pieces {
+            list: Vec::new(),
+            #[cfg(target_arch = "x86_64")]
+            inner: None,
+        };
         let mut at = 0;
         while at < records.len() {
             let length = self.run(&records[at..], lanes, at, &mut pieces);
