@@ -176,12 +176,14 @@ fn ended(
         Some((at, Flow::Wait)) => (at + 1, Flow::Wait),
         Some((at, flow)) => (at, flow),
     };
+    if count == body.records.len() {
+        add(counts, body, 1);
+        return flow;
+    }
     for record in &body.records[..count] {
         record.count(counts);
     }
-    if count < body.records.len() {
-        executed.ended_early(count);
-    }
+    executed.ended_early(count);
     flow
 }
 
