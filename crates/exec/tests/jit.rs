@@ -14,7 +14,7 @@ use rocjitsu_exec::wave::{Cx, Group, Unit, Waiting, Wave};
 use rocjitsu_isa::{Target, decode};
 use rocjitsu_lanes::Backend;
 use sequences::{
-    BASE, COMPILED, FORMATS, Program, Shape, Start, check, encode, exec, looped, next,
+    BASE, COMPILED, FORMATS, Program, Shape, Start, check, encode, exec, looped, memory, next,
 };
 
 /// Every operation in every format, one at a time.
