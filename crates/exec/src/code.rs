@@ -34,8 +34,9 @@ pub struct Body {
     pub records: Box<[Record]>,
     /// The number of each one's form.
     forms: Box<[u32]>,
-    /// How many there are of each class, and how many that are not exact.
-    pub counts: [u32; COUNTERS],
+    /// For each number of them from none to all: how many of the first ones are of each class, and how many are not
+    /// exact.
+    sums: Box<[[u16; COUNTERS]]>,
     /// Address behind the last one.
     pub end: u64,
     /// Lanes of the waves that execute it.
@@ -60,6 +61,14 @@ impl Body {
             pc: self.pc(),
             state: self.state,
         })
+    }
+
+    /// How many of the first `count` instructions are of each class, and how many are not exact; of all if there are
+    /// fewer.
+    #[inline(always)]
+    pub(crate) fn sums(&self, count: usize) -> &[u16; COUNTERS] {
+        const NONE: [u16; COUNTERS] = [0; COUNTERS];
+        self.sums.get(count).or(self.sums.last()).unwrap_or(&NONE)
     }
 
     /// What those who watch are told of its instructions.
@@ -321,7 +330,8 @@ impl CodeCache {
         lowering.fast_matrix = self.fast_matrix;
         let set = self.target.execution_set(key.state.lanes());
         let mut records = Vec::new();
-        let mut counts = [0; COUNTERS];
+        let mut counts = [0u16; COUNTERS];
+        let mut sums = vec![counts];
         let mut pc = key.pc;
         while records.len() < BLOCK_LIMIT {
             let record = match self.record(pc, set, &mut lowering, memory) {
@@ -332,6 +342,7 @@ impl CodeCache {
             };
             pc = record.next_pc;
             record.count(&mut counts);
+            sums.push(counts);
             let last = record.ends_block;
             records.push(record);
             if last {
@@ -345,7 +356,7 @@ impl CodeCache {
         let body = Body {
             records: records.into(),
             forms,
-            counts,
+            sums: sums.into(),
             end: pc,
             lanes: key.state.lanes(),
             turns: AtomicU64::new(0),

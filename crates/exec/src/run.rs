@@ -126,9 +126,9 @@ fn run_loop<L: Lanes>(
                     if back.exit.member == at && back.exit.flow != Flow::Next {
                         let left_at = Some((back.exit.at, back.exit.flow));
                         flow = ended(&member.body, executed, left_at, counts);
-                        add(counts, &member.body, turns.wrapping_sub(1));
+                        add(counts, &member.body, usize::MAX, turns.wrapping_sub(1));
                     } else if turns > 0 {
-                        add(counts, &member.body, turns);
+                        add(counts, &member.body, usize::MAX, turns);
                     }
                 }
                 flow
@@ -152,10 +152,10 @@ fn run_loop<L: Lanes>(
     }
 }
 
-/// Counts whole executions of a block.
+/// Counts `turns` executions of the first `count` instructions of a block.
 #[inline(always)]
-fn add(counts: &mut Counts, body: &Body, turns: u64) {
-    for (total, n) in counts.iter_mut().zip(&body.counts) {
+fn add(counts: &mut Counts, body: &Body, count: usize, turns: u64) {
+    for (total, n) in counts.iter_mut().zip(body.sums(count)) {
         *total += u64::from(*n) * turns;
     }
 }
@@ -168,22 +168,16 @@ fn ended(
     left_at: Option<(usize, Flow)>,
     counts: &mut Counts,
 ) -> Flow {
+    let all = body.records.len();
     let (count, flow) = match left_at {
-        None | Some((_, Flow::Next | Flow::Jump)) => {
-            add(counts, body, 1);
-            return Flow::Next;
-        }
+        None | Some((_, Flow::Next | Flow::Jump)) => (all, Flow::Next),
         Some((at, Flow::Wait)) => (at + 1, Flow::Wait),
         Some((at, flow)) => (at, flow),
     };
-    if count == body.records.len() {
-        add(counts, body, 1);
-        return flow;
+    add(counts, body, count, 1);
+    if count < all {
+        executed.ended_early(count);
     }
-    for record in &body.records[..count] {
-        record.count(counts);
-    }
-    executed.ended_early(count);
     flow
 }
 
