@@ -160,6 +160,35 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
+
+    /// Loops of lane operations alone, which store less in all turns but the last.
+    #[test]
+    fn loops_of_one_block(
+        target in 0..EXECUTABLE.len(),
+        wide: bool,
+        shapes in prop::collection::vec((0..6u8, any::<u16>(), any::<[u8; 4]>(), any::<u8>()), 1..24),
+        quantum in prop_oneof![Just(1u64), 2..100u64, Just(2000u64)],
+        kind: u8,
+        bits: u64,
+        seed: u64,
+    ) {
+        prop_assume!(Backend::Avx512.is_supported());
+        let target = EXECUTABLE[target];
+        let start = Start {
+            lanes: if target.generation() == 9 || wide && target != Target::Gfx1250 { 64 } else { 32 },
+            mode: 0x3f0,
+            exec: exec(kind, bits),
+            seed,
+            quantum,
+        };
+        let body: Vec<Vec<u8>> = shapes.iter().filter_map(|&s| encode(target, &start, s)).collect();
+        prop_assume!(!body.is_empty());
+        check(target, &start, &looped(target, body, &[], false));
+    }
+}
+
 /// Every scalar operation, many times, on all kinds of operands.
 #[test]
 fn every_scalar_operation() {
