@@ -65,16 +65,6 @@ fn seeded_faults_are_found_and_nothing_else() {
             };
             let watching = Watching::new(&["race", "data_hazard", memcheck]);
             let run = Run::new(&launch).go(&launch, &watching.plugins, 2);
-            // Where the target makes it a violation, the wave stops there.
-            if let Err(why) = &run
-                && name == "memory_lds_out_of_bounds"
-                && why
-                    .to_string()
-                    .contains(": LDS access of 4 bytes at 0x400 by lane ")
-            {
-                found += 1;
-                continue;
-            }
             if let Err(why) = run {
                 wrong.push(format!("{target} {name}: {why}"));
                 continue;
