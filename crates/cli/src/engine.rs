@@ -229,6 +229,7 @@ impl Engine {
                 Ok(report) => Compiled::Yes {
                     runs: report.runs,
                     instructions: report.instructions,
+                    scalar: report.scalar,
                     refused: report.refused,
                     bytes: report.bytes,
                     seconds: report.seconds,

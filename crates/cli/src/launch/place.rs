@@ -89,8 +89,10 @@ pub enum Compiled {
     Yes {
         /// Runs of instructions.
         runs: u64,
-        /// Instructions in them.
+        /// Lane operations in them.
         instructions: u64,
+        /// Scalar instructions and branches.
+        scalar: u64,
         /// Runs that could not be compiled.
         refused: u64,
         /// Bytes of code.

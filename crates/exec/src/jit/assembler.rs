@@ -2,6 +2,7 @@
 
 use iced_x86::{Code, Encoder, IcedError, Instruction, MemoryOperand, Register};
 
+use super::host::Host;
 use crate::registers::PAGE_SHIFT;
 
 /// Why a run was not compiled. The interpreter executes it.
@@ -41,6 +42,7 @@ const BASES: [Register; 6] = [
 
 /// Appends instructions.
 pub struct Assembler {
+    host: Host,
     encoder: Encoder,
     at: u64,
     looped: bool,
@@ -50,9 +52,10 @@ pub struct Assembler {
 }
 
 impl Assembler {
-    /// Code that will lie at `start`; with `looped` it uses the index registers.
-    pub fn new(start: u64, looped: bool) -> Assembler {
+    /// Code for `host` that will lie at `start`; with `looped` it uses the index registers.
+    pub fn new(host: Host, start: u64, looped: bool) -> Assembler {
         Assembler {
+            host,
             encoder: Encoder::new(64),
             at: start,
             looped,
@@ -80,7 +83,7 @@ impl Assembler {
             }
         };
         self.pages[at] = Some((page, self.time));
-        let offset = i64::from(offset + 64 * way);
+        let offset = i64::from(offset + self.host.bytes() * way);
         Ok(if self.looped {
             MemoryOperand::with_base_index_scale_displ_size(BASES[at], ROW_INDEX, 1, offset, 1)
         } else {
@@ -90,7 +93,7 @@ impl Assembler {
 
     /// Where group `way` of the mask at word `n` lies.
     pub fn mask(&self, n: u32, way: u32) -> MemoryOperand {
-        let offset = i64::from(4 * n + 2 * way);
+        let offset = i64::from(4 * n + self.host.lanes() / 8 * way);
         if self.looped {
             MemoryOperand::with_base_index_scale_displ_size(SCALARS, MASK_INDEX, 1, offset, 1)
         } else {
@@ -100,7 +103,7 @@ impl Assembler {
 
     /// Where the numbers of the lanes of group `way` lie: behind the rows at [`SPILL`].
     pub fn lane_numbers(&self, way: u32) -> MemoryOperand {
-        let offset = 64 * (super::SPILL_ROWS as i64 + i64::from(way));
+        let offset = 64 * super::SPILL_ROWS as i64 + i64::from(self.host.bytes() * way);
         if self.looped {
             MemoryOperand::with_base_index_scale_displ_size(SPILL, ROW_INDEX, 1, offset, 4)
         } else {

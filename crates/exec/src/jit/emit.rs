@@ -1,18 +1,16 @@
-//! From a run to AVX-512 code: which instruction computes each node, and from where it takes its operands.
-//! `ways` groups of lanes are computed side by side, so that one's latencies hide behind the others'.
+//! From a run to code: what every step needs in registers, and the loop around them. Which instructions do a step is
+//! told by the modules of the hosts. `ways` groups of lanes are computed side by side, so that one's latencies hide behind the others'.
 
 use std::collections::HashMap;
 
 use iced_x86::{Code, Instruction, MemoryOperand, Register};
 use rocjitsu_lanes::trace::graph::{Id, Op};
 
-use super::assembler::{
-    Arg, Assembler, CompileError, MASK_INDEX, ROW_INDEX, SCALARS, masked, with2, with2_imm, with3,
-    with3_imm,
-};
+use super::assembler::{Arg, Assembler, CompileError, MASK_INDEX, ROW_INDEX, SCALARS, with2};
+use super::avx512;
 use super::collect::{Run, Step};
-use super::plan::{SIDE_BY_SIDE, folded, merged, uses, ways};
-use super::select::{binary, high_half, unary};
+use super::host::Host;
+use super::plan::{SIDE_BY_SIDE, folded, merged, uniform, uses, ways};
 use super::values::{Class, Home, Value, Values};
 
 /// Code of one run: bytes, and where in them it begins.
@@ -29,16 +27,24 @@ struct Pool {
     at: HashMap<Id, u64>,
 }
 
-struct Emitter<'r> {
-    run: &'r Run,
-    asm: Assembler,
-    values: Values,
-    ways: u32,
-    uniform: Vec<bool>,
+/// A run that is being compiled.
+pub struct Emitter<'r> {
+    /// The run.
+    pub run: &'r Run,
+    /// What the code is for.
+    pub host: Host,
+    /// Its instructions.
+    pub asm: Assembler,
+    /// Where values are.
+    pub values: Values,
+    /// How many groups are computed side by side.
+    pub ways: u32,
+    /// Nodes that are the same for all groups.
+    pub uniform: Vec<bool>,
     /// Nodes that their only user takes from memory.
-    folded: Vec<bool>,
+    pub folded: Vec<bool>,
     /// Nodes that their only user, a select, computes in the lanes where it wants them.
-    merged: Vec<bool>,
+    pub merged: Vec<bool>,
     /// All lanes are active.
     full: bool,
     /// The code is a loop over groups of lanes.
@@ -54,21 +60,22 @@ pub fn bound(run: &Run) -> usize {
     64 * run.graph.tables.len() + 4 * steps + 64 * turns + 4096
 }
 
-/// Compiles a run for waves of `chunks` groups of 16 lanes; the code will lie at `address`. With `full` it is for
-/// waves with all lanes active.
+/// Compiles a run for waves of `lanes` lanes; the code will lie at `address`. With `full` it is for waves with all
+/// lanes active.
 ///
 /// # Errors
 /// The run has more values at a time than there is room for.
-pub fn emit(run: &Run, chunks: u32, full: bool, address: u64) -> Result<Emitted, CompileError> {
+pub fn emit(
+    run: &Run,
+    host: Host,
+    lanes: u32,
+    full: bool,
+    address: u64,
+) -> Result<Emitted, CompileError> {
     let count = run.graph.nodes.len();
-    let mut uniform = vec![false; count];
-    for (at, node) in run.graph.nodes.iter().enumerate() {
-        uniform[at] = match node.op {
-            Op::Row | Op::Mask | Op::Lane => false,
-            _ => node.operands().all(|id| uniform[id.0 as usize]),
-        };
-    }
-    let ways = ways(run, &uniform, chunks);
+    let chunks = lanes / host.lanes();
+    let uniform = uniform(run);
+    let ways = ways(run, host, &uniform, chunks);
     let looped = ways < chunks;
     let pool = pool(run, address);
     let entry = pool.bytes.len();
@@ -80,15 +87,16 @@ pub fn emit(run: &Run, chunks: u32, full: bool, address: u64) -> Result<Emitted,
         }
     });
     let uses = uses(run);
-    let merged = merged(run, &uses);
+    let merged = merged(run, host, &uses);
     let mut e = Emitter {
         run,
+        host,
         full,
         looped,
-        asm: Assembler::new(address + entry as u64, looped),
-        values: Values::new(classes),
+        asm: Assembler::new(host, address + entry as u64, looped),
+        values: Values::new(host, classes),
         ways,
-        folded: folded(run, &uses, &merged, &uniform, ways),
+        folded: folded(run, host, &uses, &merged, &uniform, ways),
         merged,
         uniform,
         pool,
@@ -109,10 +117,13 @@ pub fn emit(run: &Run, chunks: u32, full: bool, address: u64) -> Result<Emitted,
     }
     if looped {
         let add = Code::Add_rm64_imm32;
-        let (rows, masks) = (64 * ways as i32, 2 * ways as i32);
+        let (rows, masks) = (
+            host.bytes() as i32 * ways as i32,
+            (host.lanes() / 8) as i32 * ways as i32,
+        );
         e.asm.put(Instruction::with2(add, ROW_INDEX, rows))?;
         e.asm.put(Instruction::with2(add, MASK_INDEX, masks))?;
-        let all = 64 * chunks as i32;
+        let all = 4 * lanes as i32;
         e.asm
             .put(Instruction::with2(Code::Cmp_rm64_imm32, ROW_INDEX, all))?;
         e.asm
@@ -164,7 +175,8 @@ impl Emitter<'_> {
         }
     }
 
-    fn value(&self, id: Id, way: u32) -> Value {
+    /// A node in one of the groups side by side.
+    pub fn value(&self, id: Id, way: u32) -> Value {
         let way = if self.uniform[id.0 as usize] { 0 } else { way };
         Value(id.0 * self.ways + way)
     }
@@ -236,7 +248,7 @@ impl Emitter<'_> {
     }
 
     /// Where a constant lies.
-    fn pooled(&self, id: Id) -> MemoryOperand {
+    pub fn pooled(&self, id: Id) -> MemoryOperand {
         let at = self.pool.at.get(&id).copied().unwrap_or_default();
         MemoryOperand::with_base_displ_size(Register::RIP, at as i64, 8)
     }
@@ -252,45 +264,38 @@ impl Emitter<'_> {
 
     fn step(&mut self, step: &Step, way: u32, position: u32) -> Result<(), CompileError> {
         match *step {
-            Step::Compute(id) => self.compute(id, way, position)?,
-            Step::StoreRow(key, id) => self.store_row(key, id, way, position)?,
-            Step::StoreMask(n, id) if self.looped => {
-                let from = self.need(id, way)?;
-                let to = self.asm.mask(n, way);
-                let store = Instruction::with2(Code::VEX_Kmovw_m16_kr, to, from);
-                self.asm.put(store)?;
+            Step::Compute(id) if self.merged[id.0 as usize] => {}
+            Step::Compute(id) => {
+                let node = self.run.graph.get(id);
+                match (node.op, self.host) {
+                    (
+                        Op::Row
+                        | Op::Mask
+                        | Op::Lane
+                        | Op::Scalar
+                        | Op::Const
+                        | Op::Table
+                        | Op::ConstMask,
+                        _,
+                    ) => self.leaf(id, way)?,
+                    (_, Host::Avx512) => self.compute_avx512(id, way, position)?,
+                }
             }
-            Step::StoreMask(n, id) => self.store_mask(n, id)?,
+            Step::StoreRow(key, id) => self.store_row(key, id, way, position)?,
+            Step::StoreMask(n, id) => {
+                let ways = if self.looped {
+                    way..way + 1
+                } else {
+                    0..self.ways
+                };
+                match self.host {
+                    Host::Avx512 => self.store_mask_avx512(n, id, ways)?,
+                }
+            }
         }
         let used = self.used(step, way);
         self.values.step(used.into_iter(), position);
         Ok(())
-    }
-
-    /// Stores a whole mask at once: what reads it next reads it whole, and does not wait for that.
-    fn store_mask(&mut self, n: u32, id: Id) -> Result<(), CompileError> {
-        let mut parts = Vec::new();
-        for way in 0..self.ways {
-            parts.push(self.need(id, way)?);
-        }
-        let mut join = Code::VEX_Kunpckwd_kr_kr_kr;
-        let mut store = Code::VEX_Kmovd_m32_kr;
-        while parts.len() > 1 {
-            let mut joined = Vec::new();
-            for pair in parts.chunks_exact(2) {
-                let to = self.values.scratch(&mut self.asm, Class::Condition)?;
-                // The high half comes first.
-                self.asm.put(with3(join, to, pair[1], Arg::Reg(pair[0])))?;
-                joined.push(to);
-            }
-            if joined.len() > 1 {
-                join = Code::VEX_Kunpckdq_kr_kr_kr;
-                store = Code::VEX_Kmovq_m64_kr;
-            }
-            parts = joined;
-        }
-        let to = self.asm.mask(n, 0);
-        self.asm.put(Instruction::with2(store, to, parts[0]))
     }
 
     /// Stores whole rows: inactive lanes are put back as they were. A masked store that a load follows stalls.
@@ -300,7 +305,7 @@ impl Emitter<'_> {
         let from = self.values.need(&mut self.asm, value)?;
         if self.full {
             let row = self.asm.row(key, way)?;
-            let store = Instruction::with2(Code::EVEX_Vmovdqa64_zmmm512_k1z_zmm, row, from);
+            let store = Instruction::with2(self.host.store(), row, from);
             self.asm.put(store)?;
             if !self.uniform[id.0 as usize] {
                 self.values.set_home(value, Home::Row(key, way));
@@ -315,14 +320,10 @@ impl Emitter<'_> {
             self.values.scratch(&mut self.asm, Class::Vector)?
         };
         let row = self.asm.row(key, way)?;
-        let blend = with3(
-            Code::EVEX_Vpblendmd_zmm_k1z_zmm_zmmm512b32,
-            to,
-            from,
-            Arg::Mem(row),
-        );
-        self.asm.put(masked(blend, mask))?;
-        let store = Instruction::with2(Code::EVEX_Vmovdqa64_zmmm512_k1z_zmm, row, to);
+        self.asm.put(match self.host {
+            Host::Avx512 => avx512::select::blend(to, mask, Arg::Mem(row), from),
+        })?;
+        let store = Instruction::with2(self.host.store(), row, to);
         self.asm.put(store)?;
         if !last && !self.uniform[id.0 as usize] {
             // Active lanes are all that anybody asks for.
@@ -332,13 +333,13 @@ impl Emitter<'_> {
     }
 
     /// The register of an operand.
-    fn need(&mut self, id: Id, way: u32) -> Result<Register, CompileError> {
+    pub fn need(&mut self, id: Id, way: u32) -> Result<Register, CompileError> {
         let value = self.value(id, way);
         self.values.need(&mut self.asm, value)
     }
 
     /// An operand that may be in memory.
-    fn arg(&mut self, id: Id, way: u32) -> Result<Arg, CompileError> {
+    pub fn arg(&mut self, id: Id, way: u32) -> Result<Arg, CompileError> {
         if !self.folded[id.0 as usize] {
             return Ok(Arg::Reg(self.need(id, way)?));
         }
@@ -354,7 +355,7 @@ impl Emitter<'_> {
 
     /// A register that holds a copy of one of `ids`, to be overwritten by the value of `id`: one that is used for
     /// the last time if there is such. Returns which it was.
-    fn overwrite(
+    pub fn overwrite(
         &mut self,
         id: Id,
         ids: &[Id],
@@ -373,17 +374,13 @@ impl Emitter<'_> {
         }
         let from = self.need(ids[0], way)?;
         let register = self.values.define(&mut self.asm, to)?;
-        let copy = with2(
-            Code::EVEX_Vmovdqa64_zmm_k1z_zmmm512,
-            register,
-            Arg::Reg(from),
-        );
+        let copy = with2(self.host.load(), register, Arg::Reg(from));
         self.asm.put(copy)?;
         Ok((0, register))
     }
 
     /// The register for a result, which may be that of an operand that is used for the last time.
-    fn result(&mut self, id: Id, way: u32, at: u32) -> Result<Register, CompileError> {
+    pub fn result(&mut self, id: Id, way: u32, at: u32) -> Result<Register, CompileError> {
         let to = self.value(id, way);
         for from in self.run.graph.get(id).operands() {
             let same = self.run.graph.get(from).op.is_condition()
@@ -401,94 +398,8 @@ impl Emitter<'_> {
         self.values.define(&mut self.asm, to)
     }
 
-    fn compute(&mut self, id: Id, way: u32, at: u32) -> Result<(), CompileError> {
-        let node = self.run.graph.get(id);
-        let [a, b, c] = node.args;
-        use Op::*;
-        if self.merged[id.0 as usize] {
-            return Ok(());
-        }
-        match node.op {
-            Row | Mask | Lane | Scalar | Const | Table | ConstMask => self.leaf(id, way),
-            Logic => self.logic(id, way, at),
-            FmaF | FmaD => self.fma(id, way, at),
-            JoinLow | JoinHigh | SplitLow | SplitHigh => {
-                let (table, high) = (self.need(c, way)?, self.need(b, way)?);
-                self.need(a, way)?;
-                // Only the first operand can be overwritten; not if it is the second one as well.
-                let low = if a == b {
-                    self.copy(id, a, way)?
-                } else {
-                    self.overwrite(id, &[a], way, at)?.1
-                };
-                let code = Code::EVEX_Vpermt2d_zmm_k1z_zmm_zmmm512b32;
-                self.asm.put(with3(code, low, table, Arg::Reg(high)))
-            }
-            Select if self.merged[b.0 as usize] => {
-                let inner = self.run.graph.get(b);
-                let (x, y) = (
-                    self.need(inner.args[0], way)?,
-                    self.need(inner.args[1], way)?,
-                );
-                let mask = self.need(a, way)?;
-                self.need(c, way)?;
-                let (_, to) = self.overwrite(id, &[c], way, at)?;
-                let changed = binary(&inner, to, x, Arg::Reg(y));
-                self.asm.put(masked(changed, mask))
-            }
-            Select | SelectD => {
-                let code = if node.op == Select {
-                    Code::EVEX_Vpblendmd_zmm_k1z_zmm_zmmm512b32
-                } else {
-                    Code::EVEX_Vpblendmq_zmm_k1z_zmm_zmmm512b64
-                };
-                let mask = self.need(a, way)?;
-                let (other, chosen) = (self.need(c, way)?, self.arg(b, way)?);
-                let to = self.result(id, way, at)?;
-                self.asm.put(masked(with3(code, to, other, chosen), mask))
-            }
-            MaskNot => {
-                let from = self.need(a, way)?;
-                let to = self.result(id, way, at)?;
-                self.asm
-                    .put(with2(Code::VEX_Knotw_kr_kr, to, Arg::Reg(from)))
-            }
-            MaskHigh => {
-                let from = self.need(a, way)?;
-                let to = self.result(id, way, at)?;
-                let code = Code::VEX_Kshiftrw_kr_kr_imm8;
-                self.asm.put(with2_imm(code, to, Arg::Reg(from), 8))
-            }
-            MaskAnd | MaskOr | MaskJoin => {
-                let (x, y) = (self.need(a, way)?, self.need(b, way)?);
-                let to = self.result(id, way, at)?;
-                self.asm.put(match node.op {
-                    MaskAnd => with3(Code::VEX_Kandw_kr_kr_kr, to, x, Arg::Reg(y)),
-                    MaskOr => with3(Code::VEX_Korw_kr_kr_kr, to, x, Arg::Reg(y)),
-                    // The high half comes first.
-                    _ => with3(Code::VEX_Kunpckbw_kr_kr_kr, to, y, Arg::Reg(x)),
-                })
-            }
-            HighHalf => {
-                let from = self.need(a, way)?;
-                let to = self.result(id, way, at)?;
-                self.asm.put(high_half(to, from))
-            }
-            _ if b == Id::NONE => {
-                let from = self.arg(a, way)?;
-                let to = self.result(id, way, at)?;
-                self.asm.put(unary(&node, to, from))
-            }
-            _ => {
-                let (x, y) = (self.need(a, way)?, self.arg(b, way)?);
-                let to = self.result(id, way, at)?;
-                self.asm.put(binary(&node, to, x, y))
-            }
-        }
-    }
-
     /// Leaves are loaded where they are needed, but for those that change before that.
-    fn leaf(&mut self, id: Id, way: u32) -> Result<(), CompileError> {
+    pub fn leaf(&mut self, id: Id, way: u32) -> Result<(), CompileError> {
         let node = self.run.graph.get(id);
         let changes = |step: &Step| match *step {
             Step::StoreRow(key, _) => node.op == Op::Row && key == node.imm,
@@ -499,86 +410,22 @@ impl Emitter<'_> {
             return Ok(());
         }
         let value = self.value(id, way);
-        let (code, from) = match node.op {
-            Op::Mask => (Code::VEX_Kmovw_kr_km16, self.asm.mask(node.imm, way)),
-            _ => (
-                Code::EVEX_Vmovdqa64_zmm_k1z_zmmm512,
-                self.asm.row(node.imm, way)?,
-            ),
+        let home = match node.op {
+            Op::Mask => Home::Mask(node.imm, way),
+            _ => Home::Row(node.imm, way),
         };
         let to = self.values.define(&mut self.asm, value)?;
-        self.asm.put(with2(code, to, Arg::Mem(from)))
+        self.values.load(&mut self.asm, value, to, home)
     }
 
     /// A copy of `from` in a register of `id`'s own.
-    fn copy(&mut self, id: Id, from: Id, way: u32) -> Result<Register, CompileError> {
+    pub fn copy(&mut self, id: Id, from: Id, way: u32) -> Result<Register, CompileError> {
         let source = self.need(from, way)?;
         let value = self.value(id, way);
         let to = self.values.define(&mut self.asm, value)?;
-        let code = Code::EVEX_Vmovdqa64_zmm_k1z_zmmm512;
-        self.asm.put(with2(code, to, Arg::Reg(source)))?;
+        let copy = with2(self.host.load(), to, Arg::Reg(source));
+        self.asm.put(copy)?;
         Ok(to)
-    }
-
-    fn logic(&mut self, id: Id, way: u32, at: u32) -> Result<(), CompileError> {
-        let node = self.run.graph.get(id);
-        let [a, b, c] = node.args;
-        let ternary = Code::EVEX_Vpternlogd_zmm_k1z_zmm_zmmm512b32_imm8;
-        if b == Id::NONE {
-            let x = self.need(a, way)?;
-            let to = self.result(id, way, at)?;
-            // A function of the last operand alone.
-            let table = if node.imm & 1 != 0 { 0x55 } else { 0xaa };
-            return self.asm.put(with3_imm(ternary, to, x, Arg::Reg(x), table));
-        }
-        if c == Id::NONE {
-            let (x, y) = (self.need(a, way)?, self.arg(b, way)?);
-            let to = self.result(id, way, at)?;
-            return self.asm.put(binary(&node, to, x, y));
-        }
-        let last = self.arg(c, way)?;
-        let (x, y) = (self.need(a, way)?, self.need(b, way)?);
-        let (which, to) = self.overwrite(id, &[a, b], way, at)?;
-        if which == 0 {
-            return self.asm.put(with3_imm(ternary, to, y, last, node.imm));
-        }
-        // The first two operands change places.
-        let bit = |i: u32| node.imm >> (i & 1 | (i & 2) << 1 | (i & 4) >> 1) & 1;
-        let table = (0..8).fold(0, |all, i| all | bit(i) << i);
-        self.asm.put(with3_imm(ternary, to, x, last, table))
-    }
-
-    /// Multiply-add in the form that returns the first NaN of a, b, c: the products' operands in this order.
-    fn fma(&mut self, id: Id, way: u32, at: u32) -> Result<(), CompileError> {
-        let node = self.run.graph.get(id);
-        let ids = node.args;
-        let mut r = [Register::None; 3];
-        for (register, &arg) in r.iter_mut().zip(&ids) {
-            *register = self.need(arg, way)?;
-        }
-        let [a, b, c] = r;
-        let (which, to) = self.overwrite(id, &[ids[2], ids[0], ids[1]], way, at)?;
-        let single = node.op == Op::FmaF;
-        self.asm.put(match (which, single) {
-            (0, true) => {
-                Instruction::with3(Code::EVEX_Vfmadd231ps_zmm_k1z_zmm_zmmm512b32_er, to, a, b)
-            }
-            (0, false) => {
-                Instruction::with3(Code::EVEX_Vfmadd231pd_zmm_k1z_zmm_zmmm512b64_er, to, a, b)
-            }
-            (1, true) => {
-                Instruction::with3(Code::EVEX_Vfmadd132ps_zmm_k1z_zmm_zmmm512b32_er, to, c, b)
-            }
-            (1, false) => {
-                Instruction::with3(Code::EVEX_Vfmadd132pd_zmm_k1z_zmm_zmmm512b64_er, to, c, b)
-            }
-            (_, true) => {
-                Instruction::with3(Code::EVEX_Vfmadd213ps_zmm_k1z_zmm_zmmm512b32_er, to, a, c)
-            }
-            (_, false) => {
-                Instruction::with3(Code::EVEX_Vfmadd213pd_zmm_k1z_zmm_zmmm512b64_er, to, a, c)
-            }
-        })
     }
 }
 

@@ -6,14 +6,26 @@ use std::collections::HashMap;
 use rocjitsu_lanes::trace::graph::{Id, Op};
 
 use super::collect::{Run, Step};
-use super::select::memory_operand;
+use super::host::Host;
 
 /// The most steps that are done for several groups side by side, those of all groups counted.
 pub const SIDE_BY_SIDE: usize = 1200;
 
+/// Nodes that are the same for all groups of lanes.
+pub fn uniform(run: &Run) -> Vec<bool> {
+    let mut uniform = vec![false; run.graph.nodes.len()];
+    for (at, node) in run.graph.nodes.iter().enumerate() {
+        uniform[at] = match node.op {
+            Op::Row | Op::Mask | Op::Lane => false,
+            _ => node.operands().all(|id| uniform[id.0 as usize]),
+        };
+    }
+    uniform
+}
+
 /// How many groups are computed side by side: as many as registers have room for. Values that all groups share
 /// (`uniform`) take one register whatever the number.
-pub fn ways(run: &Run, uniform: &[bool], chunks: u32) -> u32 {
+pub fn ways(run: &Run, host: Host, uniform: &[bool], chunks: u32) -> u32 {
     let mut last = vec![0; run.graph.nodes.len()];
     for (at, step) in run.steps.iter().enumerate() {
         match *step {
@@ -44,7 +56,8 @@ pub fn ways(run: &Run, uniform: &[bool], chunks: u32) -> u32 {
     }
     let mut ways = chunks;
     // Those that are shared come back from memory where there are many.
-    let room = 30 - shared.min(10);
+    let registers = host.vectors() as i32;
+    let room = registers - 2 - shared.min(registers / 3);
     while ways > 1 && (most * ways as i32 > room || run.steps.len() * ways as usize > SIDE_BY_SIDE)
     {
         ways /= 2;
@@ -69,8 +82,11 @@ pub fn uses(run: &Run) -> Vec<u32> {
 }
 
 /// Nodes that a select computes under its mask, over the value that it has otherwise.
-pub fn merged(run: &Run, uses: &[u32]) -> Vec<bool> {
+pub fn merged(run: &Run, host: Host, uses: &[u32]) -> Vec<bool> {
     let mut merged = vec![false; run.graph.nodes.len()];
+    if !host.has_masks() {
+        return merged;
+    }
     for step in &run.steps {
         let Step::Compute(id) = *step else { continue };
         let node = run.graph.get(id);
@@ -92,7 +108,14 @@ pub fn merged(run: &Run, uses: &[u32]) -> Vec<bool> {
 }
 
 /// Nodes that are loaded by the instruction that uses them, which is the only one.
-pub fn folded(run: &Run, uses: &[u32], merged: &[bool], uniform: &[bool], ways: u32) -> Vec<bool> {
+pub fn folded(
+    run: &Run,
+    host: Host,
+    uses: &[u32],
+    merged: &[bool],
+    uniform: &[bool],
+    ways: u32,
+) -> Vec<bool> {
     let stores: HashMap<u32, usize> = run
         .steps
         .iter()
@@ -106,7 +129,7 @@ pub fn folded(run: &Run, uses: &[u32], merged: &[bool], uniform: &[bool], ways: 
     for (at, step) in run.steps.iter().enumerate() {
         let Step::Compute(id) = *step else { continue };
         let node = run.graph.get(id);
-        let Some((operand, spread)) = memory_operand(&node) else {
+        let Some((operand, spread)) = host.memory_operand(&node) else {
             continue;
         };
         // What is merged is computed later than it stands here.

@@ -4,6 +4,7 @@
 use iced_x86::{Code, Instruction, MemoryOperand, Register};
 
 use super::assembler::{Arg, Assembler, CompileError, SPILL, with2};
+use super::host::{Host, MOST_VECTORS};
 
 /// A node of the graph in one group of lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,9 +16,9 @@ pub const SPILL_ROWS: usize = 256;
 /// Which registers hold a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// zmm0–31.
+    /// A vector register.
     Vector,
-    /// k1–7.
+    /// k1–7; hosts without them hold conditions in vectors.
     Condition,
 }
 
@@ -49,8 +50,9 @@ struct State {
 
 /// All values of a piece of code.
 pub struct Values {
+    host: Host,
     states: Vec<State>,
-    vectors: [Option<Value>; 32],
+    vectors: [Option<Value>; MOST_VECTORS],
     conditions: [Option<Value>; 8],
     /// Values that the instruction at hand needs.
     locked: Vec<Value>,
@@ -62,8 +64,9 @@ pub struct Values {
 
 impl Values {
     /// Values of these classes, nowhere yet.
-    pub fn new(classes: impl Iterator<Item = Class>) -> Values {
+    pub fn new(host: Host, classes: impl Iterator<Item = Class>) -> Values {
         Values {
+            host,
             states: classes
                 .map(|class| State {
                     register: None,
@@ -74,7 +77,7 @@ impl Values {
                     class,
                 })
                 .collect(),
-            vectors: [None; 32],
+            vectors: [None; MOST_VECTORS],
             conditions: [None; 8],
             locked: Vec::new(),
             reserved: Vec::new(),
@@ -114,25 +117,36 @@ impl Values {
         let state = &self.states[value.0 as usize];
         let class = state.class;
         if let Some(register) = state.register {
-            return Ok(name(class, register));
+            return Ok(self.name(class, register));
         }
         let home = state.home.ok_or(CompileError::Room("a value was lost"))?;
         let to = self.free(asm, class)?;
         self.bind(value, to);
-        let register = name(class, to);
+        let register = self.name(class, to);
+        self.load(asm, value, register, home)?;
+        Ok(register)
+    }
+
+    /// Loads a value from `home` to the register that it was given.
+    pub fn load(
+        &mut self,
+        asm: &mut Assembler,
+        value: Value,
+        to: Register,
+        home: Home,
+    ) -> Result<(), CompileError> {
         let at = match home {
             Home::At(at) | Home::Word(at) => at,
             Home::Row(key, way) => asm.row(key, way)?,
             Home::Lane(way) => asm.lane_numbers(way),
             Home::Mask(n, way) => asm.mask(n, way),
         };
-        let code = match (class, home) {
+        let code = match (self.state(value).class, home) {
             (Class::Condition, _) => Code::VEX_Kmovw_kr_km16,
-            (Class::Vector, Home::Word(_)) => Code::EVEX_Vpbroadcastd_zmm_k1z_xmmm32,
-            (Class::Vector, _) => Code::EVEX_Vmovdqa64_zmm_k1z_zmmm512,
+            (Class::Vector, Home::Word(_)) => self.host.spread(),
+            (Class::Vector, _) => self.host.load(),
         };
-        asm.put(with2(code, register, Arg::Mem(at)))?;
-        Ok(register)
+        asm.put(with2(code, to, Arg::Mem(at)))
     }
 
     /// A register for a value that an instruction is about to compute.
@@ -141,7 +155,7 @@ impl Values {
         let to = self.free(asm, class)?;
         self.bind(value, to);
         self.locked.push(value);
-        Ok(name(class, to))
+        Ok(self.name(class, to))
     }
 
     /// Gives the register of `from` to `to`: for instructions that overwrite an operand.
@@ -151,14 +165,14 @@ impl Values {
         let register = state.register.take()?;
         self.bind(to, register);
         self.locked.push(to);
-        Some(name(class, register))
+        Some(self.name(class, register))
     }
 
     /// A register until [`Values::step`].
     pub fn scratch(&mut self, asm: &mut Assembler, class: Class) -> Result<Register, CompileError> {
         let register = self.free(asm, class)?;
         self.reserved.push((class, register));
-        Ok(name(class, register))
+        Ok(self.name(class, register))
     }
 
     /// Forgets a value's register, whose content was destroyed.
@@ -202,7 +216,7 @@ impl Values {
     /// A register of the class that holds nothing, after making room if need be.
     fn free(&mut self, asm: &mut Assembler, class: Class) -> Result<u8, CompileError> {
         let (held, first) = match class {
-            Class::Vector => (&self.vectors[..], 0),
+            Class::Vector => (&self.vectors[..self.host.vectors()], 0),
             Class::Condition => (&self.conditions[..], 1),
         };
         let unused = |&r: &usize| held[r].is_none() && !self.reserved.contains(&(class, r as u8));
@@ -238,22 +252,24 @@ impl Values {
             }
             None => return Err(CompileError::Room("the spill area is full")),
         };
-        let at = MemoryOperand::with_base_displ(SPILL, 64 * i64::from(row));
+        let at =
+            MemoryOperand::with_base_displ(SPILL, i64::from(self.host.bytes()) * i64::from(row));
         let state = self.state(value);
         state.row = Some(row);
         state.home = Some(Home::At(at));
-        let code = match state.class {
-            Class::Vector => Code::EVEX_Vmovdqa64_zmmm512_k1z_zmm,
+        let class = state.class;
+        let code = match class {
+            Class::Vector => self.host.store(),
             Class::Condition => Code::VEX_Kmovw_m16_kr,
         };
-        let from = name(state.class, from);
+        let from = self.name(class, from);
         asm.put(Instruction::with2(code, at, from))
     }
-}
 
-fn name(class: Class, number: u8) -> Register {
-    match class {
-        Class::Vector => Register::ZMM0 + u32::from(number),
-        Class::Condition => Register::K0 + u32::from(number),
+    fn name(&self, class: Class, number: u8) -> Register {
+        match class {
+            Class::Vector => self.host.vector(number),
+            Class::Condition => Register::K0 + u32::from(number),
+        }
     }
 }

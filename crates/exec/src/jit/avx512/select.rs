@@ -1,9 +1,9 @@
-//! Which instruction computes a node.
+//! Which instruction computes a node, with AVX-512.
 
 use iced_x86::{Code, IcedError, Instruction, Register, RoundingControl};
 use rocjitsu_lanes::trace::graph::{Node, Op};
 
-use super::assembler::{Arg, with2, with2_imm, with3, with3_imm};
+use super::super::assembler::{Arg, masked, with2, with2_imm, with3, with3_imm};
 
 /// The operand that a node's instruction can take from memory, and whether a word spread over the lanes will do.
 pub fn memory_operand(node: &Node) -> Option<(usize, bool)> {
@@ -74,6 +74,28 @@ pub fn unary(node: &Node, to: Register, from: Arg) -> Result<Instruction, IcedEr
             imm,
         ),
     }
+}
+
+/// `mask ? chosen : other`.
+pub fn blend(
+    to: Register,
+    mask: Register,
+    chosen: Arg,
+    other: Register,
+) -> Result<Instruction, IcedError> {
+    let code = Code::EVEX_Vpblendmd_zmm_k1z_zmm_zmmm512b32;
+    masked(with3(code, to, other, chosen), mask)
+}
+
+/// `mask ? chosen : other`, in 64-bit lanes.
+pub fn blend_wide(
+    to: Register,
+    mask: Register,
+    chosen: Arg,
+    other: Register,
+) -> Result<Instruction, IcedError> {
+    let code = Code::EVEX_Vpblendmq_zmm_k1z_zmm_zmmm512b64;
+    masked(with3(code, to, other, chosen), mask)
 }
 
 /// The instruction of [`Op::HighHalf`].
