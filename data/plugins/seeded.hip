@@ -252,7 +252,7 @@ kernel memory_uninitialised_memory(u32 *out, const u32 *, u32 *) {
 
 // Instructions that follow each other too closely for hardware that does not wait by itself.
 #if __gfx90a__ || __gfx942__
-#define TOO_CLOSE(between) "v_readfirstlane_b32 s40, %1\n" between "v_readlane_b32 s41, %1, s40\ns_nop 7\nv_mov_b32 %0, s41"
+#define TOO_CLOSE(between) "s_nop 0\nv_readfirstlane_b32 s40, %1\n" between "v_readlane_b32 s41, %1, s40\ns_nop 7\nv_mov_b32 %0, s41"
 #define MEND "s_nop 3\n"
 #elif __gfx1100__
 #define TOO_CLOSE(between) "v_exp_f32 v20, %1\n" between "v_add_f32 %0, v20, v20"

@@ -458,7 +458,13 @@ fn a_program_whose_kernels_must_be_exact_fails_by_what_is_not() {
     assert_eq!(accepted, (Some(0), String::new()));
     // What a kernel that was stopped executed is not known.
     let output = dispatches(&["--require-exact"], &["load", "8192"]);
-    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    let said = text(&output.stderr);
+    assert_eq!(text(&output.stdout), "stopped\n", "{said}");
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(
+        said.contains("failed: what they executed is not known"),
+        "{said}"
+    );
 }
 
 /// What can be known of a program's memory: pages that nobody has touched, and who lies beside an address.

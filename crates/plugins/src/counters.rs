@@ -285,10 +285,12 @@ impl<T> Outstanding<T> {
         self.0.iter()
     }
 
-    /// The `count` that were issued last.
-    pub fn last_mut(&mut self, count: usize) -> impl Iterator<Item = &mut T> {
+    /// The `count` that were issued last, with what they add to counters.
+    pub fn last_mut(&mut self, count: usize) -> impl Iterator<Item = (Issue, &mut T)> {
         let first = self.0.len().saturating_sub(count);
-        self.0[first..].iter_mut().map(|(_, what)| what)
+        self.0[first..]
+            .iter_mut()
+            .map(|(issue, what)| (*issue, what))
     }
 
     /// The largest `n` for which a wait tells that operation `index` of [`Outstanding::iter`] is complete.

@@ -14,9 +14,10 @@ mod tests;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use rocjitsu_isa::{Name, Op, RegFile, Target};
+use rocjitsu_isa::{Format, Name, Op, RegFile, Target};
 use rocjitsu_observe::{
-    Code, Dispatch, Events, Instruction, Lines, Outcome, Plugin, State, Step, Touch, Wave,
+    Access, Code, Dispatch, Events, Instruction, Lines, Outcome, Plugin, Space, State, Step, Touch,
+    Wave,
 };
 use serde_json::{Value, json};
 
@@ -220,7 +221,12 @@ impl Hazard {
 
 impl Plugin for Hazard {
     fn events(&self) -> Events {
-        Events::DISPATCHES | Events::WAVES | Events::BEFORE | Events::READS | Events::WRITES
+        Events::DISPATCHES
+            | Events::WAVES
+            | Events::BEFORE
+            | Events::READS
+            | Events::WRITES
+            | Events::ACCESSES
     }
 
     fn code_loaded(&mut self, code: &Code<'_>) -> Outcome {
@@ -294,6 +300,18 @@ impl Plugin for Hazard {
         wave.loads.reads(touched);
         let early = wave.loads.early(touched, |i, t| in_order(step, i, t));
         early.iter().try_for_each(|e| self.early(step, "read", e))
+    }
+
+    fn accesses(&mut self, step: &Step<'_>, accesses: &[Access], _: &dyn State) -> Outcome {
+        let flat = matches!(step.instruction.inst.format(), Format::FLAT | Format::VFLAT);
+        if let (true, Some(wave)) = (flat, self.waves.get_mut(&key(step.wave))) {
+            let lds = |access: &Access| access.space == Space::Lds;
+            wave.loads.flat(
+                accesses.iter().any(lds),
+                accesses.iter().any(|access| !lds(access)),
+            );
+        }
+        Ok(())
     }
 
     fn writes(&mut self, step: &Step<'_>, touched: &[Touch], _: &dyn State) -> Outcome {

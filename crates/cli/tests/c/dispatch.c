@@ -1,5 +1,5 @@
 /* The smallest program with a GPU: opens the driver's files with plain calls of the C library, makes a queue and
- * runs one kernel of gfx942 on it. Says `done` when the kernel is.
+ * runs one kernel of gfx942 on it. Says `done` when the kernel is, `stopped` if the queue stops at a fault.
  *
  *   dispatch exact|bounded      one instruction, whose result is exact, or within a bound of the hardware's
  *   dispatch load OFFSET        64 words of a page of VRAM that nobody has written, from that offset in bytes
@@ -31,7 +31,22 @@ struct create_queue {
     uint64_t eop, eop_size, save_area;
     uint32_t save_area_size, ctl_stack_size;
 };
+struct create_event {
+    uint64_t page;
+    uint32_t trigger, type, auto_reset, node, id, slot;
+};
+struct event_data {
+    uint32_t payload[8];
+    uint64_t extension;
+    uint32_t id, pad;
+};
+struct wait_events {
+    uint64_t events;
+    uint32_t count, all, milliseconds, result;
+};
 #define CREATE_QUEUE _IOWR('K', 0x02, struct create_queue)
+#define CREATE_EVENT _IOWR('K', 0x08, struct create_event)
+#define WAIT_EVENTS _IOWR('K', 0x0c, struct wait_events)
 #define ACQUIRE_VM _IOW('K', 0x15, struct acquire_vm)
 #define ALLOCATE _IOWR('K', 0x16, struct allocate)
 #define MAP _IOWR('K', 0x18, struct map)
@@ -39,6 +54,7 @@ struct create_queue {
 #define GTT 2u
 #define EXECUTABLE_AND_WRITABLE (3u << 30)
 #define AQL 2
+#define MEMORY_EXCEPTION 8
 
 #define CHECK(is) do { if (!(is)) { perror(#is); exit(1); } } while (0)
 #define NODES "/sys/devices/virtual/kfd/kfd/topology/nodes"
@@ -134,6 +150,9 @@ int main(int argc, char **argv) {
     put(state + 64, 0x00010000, 4);
     put(state + 68, 0x00020000, 4);
     put(state + 136, 128, 4);
+    /* Set when a kernel accesses what it must not. */
+    struct create_event event = {.type = MEMORY_EXCEPTION};
+    CHECK(!ioctl(kfd, CREATE_EVENT, &event));
     struct create_queue queue = {
         .ring = (uint64_t)ring,
         .write_pointer = (uint64_t)state + 56,
@@ -181,8 +200,14 @@ int main(int argc, char **argv) {
             puts("done");
             return 0;
         }
-        usleep(1000);
+        struct event_data data = {.id = event.id};
+        struct wait_events wait = {.events = (uint64_t)&data, .count = 1, .milliseconds = 1};
+        CHECK(!ioctl(kfd, WAIT_EVENTS, &wait));
+        if (wait.result == 0) {
+            puts("stopped");
+            return 3;
+        }
     }
     puts("the kernel does not end");
-    return 3;
+    return 4;
 }

@@ -37,6 +37,8 @@ pub struct Loads {
     translating: Outstanding<Operation>,
     /// The access that is executing. It may overwrite its own registers.
     access: Option<(Issue, Operation)>,
+    /// The memories that the lanes of the flat access go to which is executing: LDS, others.
+    flat: Option<(bool, bool)>,
 }
 
 fn registers(touched: &[Touch]) -> impl Iterator<Item = Register> {
@@ -68,12 +70,14 @@ impl Loads {
         for &(counter, n) in waits {
             let translated = self.translating.wait(counter, n).is_some();
             let complete = self.loading.wait(counter, n);
-            if let (false, Some(last)) = (translated, complete) {
+            let needs_none = matches!(counter, Counter::Lds | Counter::Export);
+            if let (false, false, Some(last)) = (translated, needs_none, complete) {
                 // What is complete has been translated, and what was issued before it: each memory keeps the order of
                 // translations, and only one of them is under way.
                 self.translating.retain(|other| other.number > last.number);
             }
         }
+        self.flat = None;
         self.issued += u64::from(!issues.is_empty());
         let operation = || Operation {
             number: self.issued,
@@ -93,10 +97,21 @@ impl Loads {
         }
     }
 
-    /// The operation with `issues` counters that was just issued loads these registers.
+    /// It is a flat access, some of whose lanes go to LDS, and some elsewhere.
+    pub fn flat(&mut self, lds: bool, elsewhere: bool) {
+        self.flat = Some((lds, elsewhere));
+    }
+
+    /// The operation with `issues` counters that was just issued loads these registers. A flat one counts on two, but only
+    /// the memories that its lanes go to load anything.
     pub fn writes(&mut self, issues: usize, touched: &[Touch]) {
-        for operation in self.loading.last_mut(issues) {
-            operation.registers = registers(touched).collect();
+        let (lds, elsewhere) = self.flat.unwrap_or((true, true));
+        for (issue, operation) in self.loading.last_mut(issues) {
+            let loads = match issue.counter {
+                Counter::Lds => lds,
+                _ => elsewhere,
+            };
+            operation.registers = registers(touched).filter(|_| loads).collect();
         }
     }
 

@@ -129,11 +129,11 @@ impl Stale {
                 let pairs = (reads | reads >> 1) & even;
                 self.read |= pairs | pairs << 1;
             }
-            Kind::Masks if vector => {
-                // Reading any other SGPR makes room for the new value.
-                if !facts.spans(Role::Constant).is_empty() || masks(facts) != 0 {
-                    self.read = 0;
-                }
+            // Reading any other SGPR makes room for the new value.
+            Kind::Masks
+                if vector && (!facts.spans(Role::Constant).is_empty() || masks(facts) != 0) =>
+            {
+                self.read = 0;
             }
             _ => {}
         }

@@ -235,9 +235,8 @@ impl Recent {
                         need,
                     });
                 }
-                if rule.link.is_none() {
-                    return None;
-                }
+                // By order alone only the nearest counts.
+                rule.link?;
             }
             met |= first.classes.any(rule.between);
         }

@@ -270,6 +270,11 @@ fn registers_of_accesses_keep_their_values_until_addresses_are_translated() {
     assert!(replayed(&[store, load, wait_load, over_v2]).is_empty());
     assert_eq!(replayed(&[store, wait_load, over_v2]), told(2, 0));
     assert!(replayed(&[scalar, wait_km, over_s0]).is_empty());
+    // LDS has nothing to do with it: ds_load_b32 v5, v6; s_wait_dscnt 0x0.
+    assert_eq!(
+        replayed(&[load, "0000d8d806000005", "0000c6bf", over_v2]),
+        told(2, 0)
+    );
     // Hardware waits between scalar and vector memory.
     assert!(replayed(&[scalar, load, over_s0]).is_empty());
     // global_load_b32 v2, v[6:7], off: behind the other, so it writes later.

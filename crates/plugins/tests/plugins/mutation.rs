@@ -138,31 +138,35 @@ fn most_mutants_are_caught() {
     }
 }
 
-const WITH_NOPS: [&str; 8] = [
+const WITH_NOPS: [&str; 9] = [
     "hip_lds_reduce",
     "hip_matrix_cores",
     "hip_cross_lane",
-    "hip_private_sort",
+    "hip_lds_atomics",
+    "hip_flat_pointers",
+    "hip_ieee_ops",
     "softmax_f32",
     "transpose_f32",
     "rms_norm_bf16",
-    "hip_ieee_ops",
 ];
 
-/// Nops and waits for arithmetic: some stand there for a path that no wave takes.
+/// Nops and waits for arithmetic and translations. Some stand there for a path that no wave takes, for alignment (gfx1100), for carries,
+/// which need none by the manuals (gfx942), or for SGPRs whose writer lies far back (gfx1201).
 #[test]
-fn most_mutants_without_a_nop_are_caught() {
-    let kinds = [Kind::Nop, Kind::Alu, Kind::Translation];
-    for target in [
-        Target::Gfx90a,
-        Target::Gfx942,
-        Target::Gfx950,
-        Target::Gfx1100,
-        Target::Gfx1201,
-        Target::Gfx1250,
+fn mutants_without_a_nop_are_caught() {
+    for (target, kinds, least) in [
+        (Target::Gfx90a, &[Kind::Nop][..], 80),
+        (Target::Gfx942, &[Kind::Nop], 70),
+        (Target::Gfx950, &[Kind::Nop], 70),
+        (Target::Gfx1100, &[Kind::Alu], 80),
+        (Target::Gfx1201, &[Kind::Alu], 40),
+        (Target::Gfx1250, &[Kind::Nop, Kind::Translation], 30),
     ] {
-        let score = mutate(&WITH_NOPS, target, &kinds);
-        let sums = score.values().fold([0, 0], |[a, b], [x, y]| [a + x, b + y]);
-        println!("{target}: {sums:?}");
+        let score = mutate(&WITH_NOPS, target, kinds);
+        let [all, found] = score.values().fold([0, 0], |[a, b], [x, y]| [a + x, b + y]);
+        assert!(
+            all >= 5 && 100 * found >= least * all,
+            "{target}: {score:?}"
+        );
     }
 }
