@@ -12,7 +12,7 @@ use rocjitsu_lanes::vector::Lanes;
 use super::Why;
 use super::order::{Order, Touched};
 use crate::record::{Class, Operand, Record};
-use crate::registers::{PAGE_SHIFT, VectorRegisters};
+use crate::registers::{PAGE_SHIFT, PAGES, VectorRegisters};
 use crate::valu::{Dpp, dual};
 use crate::wave::scalar;
 
@@ -37,6 +37,29 @@ pub struct Run {
     pub inactive: Id,
     /// Pages of registers that are written, a bit for each.
     pub pages: u32,
+}
+
+impl Run {
+    /// Page by page the registers that the run writes and does not read before, a bit for each in its page, for
+    /// waves of `chunks` groups of lanes.
+    pub fn overwritten(&self, chunks: u32) -> Box<[u32]> {
+        let (mut written, mut read) = ([0u32; PAGES], [0u32; PAGES]);
+        for step in &self.steps {
+            let (pages, key) = match *step {
+                Step::StoreRow(key, _) => (&mut written, key),
+                Step::Compute(id) if self.graph.get(id).op == Op::Row => {
+                    (&mut read, self.graph.get(id).imm)
+                }
+                _ => continue,
+            };
+            let register = (key & ((1 << PAGE_SHIFT) - 1)) / (64 * chunks);
+            if let Some(page) = pages.get_mut((key >> PAGE_SHIFT) as usize) {
+                *page |= 1 << register;
+            }
+        }
+        let only = written.iter().zip(read).map(|(w, r)| w & !r);
+        only.collect()
+    }
 }
 
 /// A run that is being collected.

@@ -43,12 +43,14 @@ impl Outside {
     /// - RDNA3, RDNA3.5: "for multi-DWORD reads, if any part of the LDS-address is out of range, the entire
     ///   instruction returns zero"; a violation only with `LDS_CONFIG.ADDR_OUT_OF_RANGE_REPORTING` (3.3.4.1), which
     ///   Linux's amdgpu does not set for these chips. An instruction with two addresses makes two accesses.
-    /// - RDNA4 (3.3.5.1), CDNA5 (3.3.4.1): "LDS operations report MEMVIOL if the LDS-address is out of range".
+    /// - RDNA4 (3.3.5.1), CDNA5 (3.3.4.1): "loads return the value zero [...] checked per DWORD", stores keep what is inside. That
+    ///   "LDS operations report MEMVIOL" depends on `ADDR_OUT_OF_RANGE_REPORTING` there, too (CDNA5 10.11.6), which Linux
+    ///   leaves to debuggers (`KFD_DBG_TRAP_FLAG_LDS_OUT_OF_ADDR_RANGE`). rocPRIM's block_run_length_decode loads a word
+    ///   behind the end.
     pub fn of_ds(target: Target) -> Outside {
         match target.generation() {
-            9 => Outside::Parts,
             11 => Outside::Whole,
-            _ => Outside::Stop,
+            _ => Outside::Parts,
         }
     }
 

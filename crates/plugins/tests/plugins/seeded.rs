@@ -79,16 +79,6 @@ fn seeded_faults_are_found_and_nothing_else() {
             let watching = Watching::new(&["race", "data_hazard", memcheck]);
             let run = Run::with_memory(&launch, wishes(memcheck));
             let run = run.go(&launch, &watching.plugins, 2);
-            // Where the target makes it a violation, the wave stops there.
-            if let Err(why) = &run
-                && name == "memory_lds_out_of_bounds"
-                && why
-                    .to_string()
-                    .contains(": LDS access of 4 bytes at 0x400 by lane ")
-            {
-                found += 1;
-                continue;
-            }
             // These end the dispatch, whatever plugins say of them.
             let ends = ["memory_redzone", "memory_misaligned_atomic"].contains(&name);
             let stopped = ends && watching.records(2).len() > 1;

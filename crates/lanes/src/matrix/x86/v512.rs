@@ -433,8 +433,9 @@ impl Vector for V512 {
     #[inline(always)]
     fn jam(x: Self::I, dropped: Self::I, mask: i32) -> Self::I {
         unsafe {
-            let any = _mm512_test_epi32_mask(dropped, _mm512_set1_epi32(mask));
-            _mm512_mask_or_epi32(x, any, x, _mm512_set1_epi32(1))
+            // Without a mask register, which would take longer to come to and to come back from.
+            let dropped = _mm512_and_si512(dropped, _mm512_set1_epi32(mask));
+            _mm512_or_si512(x, _mm512_min_epu32(dropped, _mm512_set1_epi32(1)))
         }
     }
 
