@@ -14,6 +14,7 @@ use rocjitsu_gpu::memory::Memory;
 use rocjitsu_kfd::FormCount;
 use rocjitsu_lanes::Backend;
 use rocjitsu_observe::{Code, Plugins, Progress, Silent, With};
+use rocjitsu_plugins::MemoryWishes;
 
 use crate::checkpoint::{Parts, State, file};
 use crate::commands::gpu::{Host, Request};
@@ -69,7 +70,28 @@ impl Session {
     ///
     /// A launch that cannot be placed, a host that cannot run it.
     pub fn new(launch: Launch, request: Request, host: Host, repeat: u32) -> Result<Session> {
+        Session::watched(launch, request, host, repeat, MemoryWishes::default())
+    }
+
+    /// The same with a memory as plugins want it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Session::new`].
+    pub fn watched(
+        launch: Launch,
+        request: Request,
+        host: Host,
+        repeat: u32,
+        wishes: MemoryWishes,
+    ) -> Result<Session> {
         let memory = Arc::new(Memory::new(host.gpu.vram_bytes));
+        memory.set_guard(wishes.redzone.unwrap_or(0));
+        if wishes.touches {
+            memory
+                .follow_touches()
+                .context("cannot make a file in memory")?;
+        }
         let engine = engine(&launch, &host, &memory)?;
         let placed = launch.place(&memory)?;
         Ok(Session {

@@ -109,7 +109,9 @@ fn launch(args: &Args, out: &mut Output) -> Result<Status> {
     let request = args.gpu.request()?;
     let host = request.resolve(launch.code.target(), args.gpu.lanes())?;
     lds_fits(args, &launch, host.gpu.lds_kib << 10)?;
-    let plugins = args.plugins.make(&args.gpu.plugins()?, end.sink())?;
+    let configured = args.gpu.plugins()?;
+    let wishes = args.plugins.memory(&configured)?;
+    let plugins = args.plugins.make(&configured, end.sink())?;
     if end.is_kept() && plugins.is_some() {
         return Err(usage(
             "--checkpoint goes with no plugins: they would hear only of a part of the launch",
@@ -121,7 +123,7 @@ fn launch(args: &Args, out: &mut Output) -> Result<Status> {
         ));
     }
     end.check_repeat(args.repeat)?;
-    let mut session = Session::new(launch, request, host, args.repeat)?;
+    let mut session = Session::watched(launch, request, host, args.repeat, wishes)?;
     if let Some(plugins) = &plugins {
         session.tell(plugins)?;
     }

@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
+use rocjitsu_config::PluginOptions;
 use rocjitsu_gpu::dispatch::jit;
 use rocjitsu_lanes::Backend;
 
@@ -224,6 +225,16 @@ fn set_environment(
     }
     if !options.plugins.plugins.is_empty() {
         command.env("ROCJITSU_PLUGINS", options.plugins.variable());
+    }
+    let configured = match &options.config {
+        Some(path) => gpu::read_config(path)?.options.plugins,
+        None => PluginOptions::default(),
+    };
+    if let Some(bytes) = options.plugins.memory(&configured)?.redzone {
+        // The program's runtime chooses addresses: ROCr takes each allocation from the driver then, and leaves pages
+        // between them.
+        command.env("HSA_DISABLE_FRAGMENT_ALLOCATOR", "1");
+        command.env("HSA_SVM_GUARD_PAGES", bytes.div_ceil(4096).to_string());
     }
     if options.verbose > 0 {
         command.env("ROCJITSU_VERBOSE", options.verbose.min(3).to_string());
