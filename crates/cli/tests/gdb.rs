@@ -110,7 +110,8 @@ impl Client {
         }
         self.byte();
         self.byte();
-        self.send(b"+");
+        // After its last answer the other side is gone.
+        let _ = self.stream.get_mut().write_all(b"+");
         String::from_utf8(bytes).unwrap()
     }
 

@@ -16,6 +16,7 @@ use gdbstub::stub::state_machine::GdbStubStateMachine as Machine;
 use gdbstub::stub::{DisconnectReason, GdbStub, MultiThreadStopReason as Stop};
 use rocjitsu_gpu::dispatch::{Device, DispatchError, Outcome, Stops, Suspended};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::{AsFd, BorrowedFd};
 
 use crate::aside::Known;
 use crate::connection::{Listener, Remote, Stream};
@@ -53,12 +54,12 @@ struct Inbox {
 impl Inbox {
     /// Waits until something happens in the program or there are bytes from `other` to be read; at most for `time`, if
     /// there is one. Returns whether there are bytes.
-    fn wait(&mut self, other: Option<&dyn AsPollable>, time: Option<Duration>) -> io::Result<bool> {
+    fn wait(&mut self, other: Option<BorrowedFd<'_>>, time: Option<Duration>) -> io::Result<bool> {
         let time = time.and_then(|time| Timespec::try_from(time).ok());
         let mut readable = false;
         {
             let mut all = vec![PollFd::new(&self.wake.fd, PollFlags::IN)];
-            all.extend(other.map(|other| PollFd::from_borrowed_fd(other.fd(), PollFlags::IN)));
+            all.extend(other.map(|other| PollFd::from_borrowed_fd(other, PollFlags::IN)));
             match poll(&mut all, time.as_ref()) {
                 Ok(_) => readable = all.get(1).is_some_and(|fd| !fd.revents().is_empty()),
                 Err(rustix::io::Errno::INTR) => {}
@@ -87,17 +88,6 @@ impl Inbox {
             }
             Event::Exit(status) => self.exit = Some(status),
         }
-    }
-}
-
-/// What can be polled.
-trait AsPollable {
-    fn fd(&self) -> rustix::fd::BorrowedFd<'_>;
-}
-
-impl<T: rustix::fd::AsFd> AsPollable for T {
-    fn fd(&self) -> rustix::fd::BorrowedFd<'_> {
-        self.as_fd()
     }
 }
 
@@ -130,7 +120,7 @@ impl Runner for OnQueue {
             let takes_turns = stops.request.is_some() && !inbox.waiting.is_empty() && !asked;
             let left = takes_turns.then(|| TURN.saturating_sub(start.elapsed()));
             // Once it is asked to stop there is nothing more to be learnt from the client.
-            let client: Option<&dyn AsPollable> = if asked { None } else { Some(&*self.client) };
+            let client = (!asked).then(|| self.client.as_fd());
             let readable = inbox.wait(client, left);
             let readable = readable.map_err(|error| gone(&error.to_string()))?;
             match inbox.ran.take() {
@@ -203,7 +193,7 @@ fn meet(listener: &Listener, inbox: &Rc<RefCell<Inbox>>) -> io::Result<Option<Re
     let _known = Known::new(listener);
     let mut inbox = inbox.borrow_mut();
     loop {
-        if inbox.wait(Some(listener), None)? {
+        if inbox.wait(Some(listener.as_fd()), None)? {
             return listener.accept().map(Some);
         }
         if inbox.exit.is_some() {
@@ -345,7 +335,7 @@ impl Session<'_> {
     fn listen(&mut self, debugger: &mut Debugger<'static>) -> io::Result<bool> {
         loop {
             let mut inbox = self.inbox.borrow_mut();
-            let readable = inbox.wait(Some(&*self.client), None)?;
+            let readable = inbox.wait(Some(self.client.as_fd()), None)?;
             if inbox.exit.is_some() {
                 return Ok(false);
             }
@@ -381,7 +371,7 @@ impl Session<'_> {
             // Without a dispatch there is nothing to do but to wait for one.
             let time =
                 (self.current.is_some() || !inbox.waiting.is_empty()).then_some(Duration::ZERO);
-            if inbox.wait(Some(&*self.client), time)? {
+            if inbox.wait(Some(self.client.as_fd()), time)? {
                 return Ok(None);
             }
             let Some(next) = inbox.waiting.pop_front() else {

@@ -186,8 +186,8 @@ mod tests {
             // One and a quarter of five dispatches in 90 s.
             "1 min 30 s so far, about 4 min 30 s left",
             "3.4 M wave instructions/s, 2.5 M in all",
-            "valu    2.0 M      80.0 %",
-            "salu    500.0 k    20.0 %",
+            "valu     2.0 M      80.0 %",
+            "salu     500.0 k    20.0 %",
             "3.0 MiB",
             "64.0 MiB",
             "77",
