@@ -26,7 +26,7 @@ mod atomics {
 
 pub use error::DispatchError;
 pub use image::{Image, RestoreError};
-pub use pause::Pause;
+pub use pause::{Pause, Standing};
 pub use suspend::{
     At, Breakpoint, Outcome, Stops, Suspended, Watchpoint, WaveMut, Who, Why, Workgroup,
 };
