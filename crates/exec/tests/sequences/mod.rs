@@ -369,8 +369,8 @@ pub fn memory(target: Target, (kind, address, data): (u8, u8, u8)) -> Vec<u8> {
     // ds_write_b32, ds_read_b32.
     let last = [address | data << 8, address | data << 24];
     let load = match target.generation() {
-        9 => [0xc002_0000 | data << 6 | BASE_AT as u32 / 2, 4],
-        _ => [0xf400_0000 | data << 6 | BASE_AT as u32 / 2, 0xf800_0004],
+        9 => [0xc002_0000 | data << 6 | (BASE_AT as u32 / 2), 4],
+        _ => [0xf400_0000 | data << 6 | (BASE_AT as u32 / 2), 0xf800_0004],
     };
     let store = usize::from(kind & 1);
     let words = match kind % 3 {
