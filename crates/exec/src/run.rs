@@ -165,8 +165,8 @@ fn in_parts<L: Lanes>(
                     return left_at;
                 }
             }
-            // SAFETY: code is compiled only for the back end that stands for AVX-512, and for waves of the
-            // size in the block's key.
+            // SAFETY: code is compiled for the back end that executes here, which the host supports, and for
+            // waves of the size in the block's key.
             #[cfg(target_arch = "x86_64")]
             Part::Code(code) => unsafe {
                 let (wave, unit) = (&mut *cx.wave, &mut *cx.unit);

@@ -6,18 +6,14 @@ mod sequences;
 use proptest::prelude::*;
 use rocjitsu_exec::target::EXECUTABLE;
 use rocjitsu_isa::Target;
-use rocjitsu_lanes::Backend;
-use sequences::{FORMATS, Shape, Start, check, encode, exec, next};
+use sequences::{FORMATS, Shape, Start, check, compilers, encode, exec, next};
 
 /// Every operation in every format, one at a time.
 #[test]
 fn every_operation_alone() {
-    if !Backend::Avx512.is_supported() {
-        return;
-    }
     for target in EXECUTABLE {
         let mut seed = 7;
-        let (mut tried, mut compiled) = (0, 0);
+        let (mut tried, mut compiled) = (0, vec![0; compilers().count()]);
         for format in 0..FORMATS {
             for op in 0..0x400u16 {
                 let lanes = if target.generation() == 9 { 64 } else { 32 };
@@ -37,22 +33,23 @@ fn every_operation_alone() {
                     continue;
                 }
                 tried += 2;
-                compiled += check(target, &start, &code).instructions;
+                for (sum, (_, report)) in compiled.iter_mut().zip(check(target, &start, &code)) {
+                    *sum += report.instructions;
+                }
             }
         }
-        assert!(
-            compiled > 2000,
-            "{target}: only {compiled} of {tried} compiled"
-        );
+        for (backend, compiled) in compilers().zip(compiled) {
+            assert!(
+                compiled > 2000,
+                "{target}, {backend}: only {compiled} of {tried} compiled"
+            );
+        }
     }
 }
 
 /// Scalar instructions that stand between lane operations end a run only where a register forbids to move them.
 #[test]
 fn runs_go_on_across_scalar_instructions() {
-    if !Backend::Avx512.is_supported() {
-        return;
-    }
     let start = Start {
         lanes: 64,
         mode: 0x3f0,
@@ -65,27 +62,29 @@ fn runs_go_on_across_scalar_instructions() {
     const NOP: u32 = 0xbf80_0000;
     const S0_PLUS_1: u32 = 0x8000_8100;
     const EXEC_FROM_S2: u32 = 0xbefe_0102;
-    let check = |words: &[u32]| {
+    let check = |words: &[u32], runs_and_instructions: (u64, u64)| {
         let code: Vec<Vec<u8>> = words.iter().map(|w| w.to_le_bytes().to_vec()).collect();
-        let report = check(Target::Gfx942, &start, &code);
-        (report.runs, report.instructions)
+        for (backend, report) in check(Target::Gfx942, &start, &code) {
+            let found = (report.runs, report.instructions);
+            assert_eq!(found, runs_and_instructions, "{backend}: {words:x?}");
+        }
     };
     // Before the run, and nowhere.
     let (first, second) = (add(1, v(0), 0), add(2, v(1), 1));
-    assert_eq!(check(&[first, S0_PLUS_1, NOP, second]), (1, 2));
-    assert_eq!(check(&[first, S0_PLUS_1, add(2, 0, 1)]), (1, 2));
+    check(&[first, S0_PLUS_1, NOP, second], (1, 2));
+    check(&[first, S0_PLUS_1, add(2, 0, 1)], (1, 2));
     // Behind it: the register has been read.
-    assert_eq!(check(&[add(1, 0, 0), S0_PLUS_1, second]), (1, 2));
+    check(&[add(1, 0, 0), S0_PLUS_1, second], (1, 2));
     // Nowhere: read before and behind.
     let twice = [add(1, 0, 0), first, S0_PLUS_1, add(3, 0, 1), second];
-    assert_eq!(check(&twice), (2, 4));
-    assert_eq!(check(&[first, second, EXEC_FROM_S2, first, second]), (2, 4));
+    check(&twice, (2, 4));
+    check(&[first, second, EXEC_FROM_S2, first, second], (2, 4));
     // A mask of the run's own that a scalar instruction changes.
     const VCC_IF_GREATER: u32 = 0x7d88_0300; // v_cmp_gt_i32 vcc, v0, v1
     const VCC_AND_S0: u32 = 0x86ea_006a;
     const BY_VCC: u32 = 0x0004_0300; // v_cndmask_b32 v2, v0, v1, vcc
     let masked = [first, VCC_IF_GREATER, VCC_AND_S0, BY_VCC, second];
-    assert_eq!(check(&masked), (2, 4));
+    check(&masked, (2, 4));
 }
 
 proptest! {
@@ -103,7 +102,6 @@ proptest! {
         bits: u64,
         seed: u64,
     ) {
-        prop_assume!(Backend::Avx512.is_supported());
         let target = EXECUTABLE[target];
         let start = Start {
             lanes: if target.generation() == 9 || wide && target != Target::Gfx1250 { 64 } else { 32 },

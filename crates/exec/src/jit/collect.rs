@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use rocjitsu_isa::Op as Instruction;
 use rocjitsu_lanes::kernel::{Args, Kind, Src};
-use rocjitsu_lanes::trace::graph::{Graph, Id, Op};
+use rocjitsu_lanes::trace::graph::{Graph, Id, Node, Op};
 use rocjitsu_lanes::trace::{Recorder, Trace};
 use rocjitsu_lanes::vector::Lanes;
 
@@ -39,8 +39,12 @@ pub struct Run {
     pub pages: u32,
 }
 
+/// Whether the host has code for a node.
+pub type Supports<'h> = &'h dyn Fn(&Graph, &Node) -> bool;
+
 /// A run that is being collected.
-struct Collector {
+struct Collector<'h> {
+    supports: Supports<'h>,
     recorder: Recorder,
     lanes: u32,
     active: Id,
@@ -95,8 +99,8 @@ enum Write {
 }
 
 /// The run at the start of `records`: as many of them as can be compiled together.
-pub fn collect(records: &[Record], lanes: u32) -> Collected {
-    let mut c = Collector::new(lanes);
+pub fn collect(records: &[Record], lanes: u32, supports: Supports<'_>) -> Collected {
+    let mut c = Collector::new(lanes, supports);
     let (mut operations, mut length) = (0, 0);
     for (at, record) in records.iter().enumerate() {
         if record.class == Class::Valu {
@@ -120,16 +124,17 @@ pub fn collect(records: &[Record], lanes: u32) -> Collected {
 }
 
 /// Why a lane operation cannot be compiled, if it cannot.
-pub fn obstacle(record: &Record, lanes: u32) -> Option<Why> {
-    Collector::new(lanes).take(record).err()
+pub fn obstacle(record: &Record, lanes: u32, supports: Supports<'_>) -> Option<Why> {
+    Collector::new(lanes, supports).take(record).err()
 }
 
-impl Collector {
-    fn new(lanes: u32) -> Collector {
+impl<'h> Collector<'h> {
+    fn new(lanes: u32, supports: Supports<'h>) -> Collector<'h> {
         let mut recorder = Recorder::default();
         let active = recorder.graph.leaf(Op::Mask, scalar::EXEC as u32);
         let inactive = recorder.graph.one(Op::MaskNot, active, 0);
         Collector {
+            supports,
             recorder,
             lanes,
             active,
@@ -161,6 +166,7 @@ impl Collector {
         }
         // The halves of a dual instruction read before either writes.
         let mut effects = Effects::default();
+        let first = self.recorder.graph.nodes.len();
         match dual::halves(record) {
             Some(halves) => {
                 for half in halves {
@@ -168,6 +174,13 @@ impl Collector {
                 }
             }
             None => self.evaluate(record, &mut effects)?,
+        }
+        let graph = &self.recorder.graph;
+        if !graph.nodes[first..]
+            .iter()
+            .all(|node| (self.supports)(graph, node))
+        {
+            return Err(Why::Host);
         }
         self.admit(&effects).ok_or(Why::Order)?;
         let touched = self.touched(&effects);

@@ -4,6 +4,8 @@
 #[cfg(target_arch = "x86_64")]
 mod assembler;
 #[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
 mod avx512;
 mod collect;
 #[cfg(target_arch = "x86_64")]
@@ -17,6 +19,8 @@ mod native;
 mod order;
 #[cfg(target_arch = "x86_64")]
 mod plan;
+#[cfg(target_arch = "x86_64")]
+mod pool;
 mod usage;
 #[cfg(target_arch = "x86_64")]
 mod values;
@@ -26,6 +30,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
 use rocjitsu_lanes::Backend;
+use rocjitsu_lanes::trace::graph::{Graph, Node};
 
 use crate::record::Record;
 
@@ -47,6 +52,8 @@ pub struct Area {
     spill: [[u32; 16]; SPILL_ROWS],
     /// The numbers of the lanes.
     lanes: [[u32; 16]; 4],
+    /// The bit of each of eight lanes.
+    bits: [u32; 8],
 }
 
 impl Default for Area {
@@ -55,6 +62,7 @@ impl Default for Area {
         Area {
             spill: [[0; 16]; SPILL_ROWS],
             lanes: [0, 1, 2, 3].map(row),
+            bits: std::array::from_fn(|lane| 1 << lane),
         }
     }
 }
@@ -132,6 +140,8 @@ pub enum Why {
     Dpp,
     /// It uses words of the scalar file that the run has written.
     Order,
+    /// The host has no short code for what it computes.
+    Host,
 }
 
 impl Why {
@@ -146,6 +156,7 @@ impl Why {
             Why::Operand => "operand",
             Why::Dpp => "DPP across rows or from inactive lanes",
             Why::Order => "order of scalar registers",
+            Why::Host => "no short code with the host's vector instructions",
         }
     }
 }
@@ -186,12 +197,12 @@ impl Jit {
         #[cfg(target_arch = "x86_64")]
         let native = {
             let host = host::Host::of(backend)
-                .ok_or_else(|| format!("the lane back end is {backend}, not avx512"))?;
+                .ok_or_else(|| format!("the lane back end is {backend}, not avx2 or avx512"))?;
             native::Native::new(host)?
         };
         #[cfg(not(target_arch = "x86_64"))]
         if backend == Backend::Scalar {
-            return Err(format!("the lane back end is {backend}, not avx512"));
+            return Err("there is no compiler for this host's instructions".to_owned());
         }
         Ok(Jit {
             threshold: options.threshold,
@@ -208,6 +219,14 @@ impl Jit {
     /// How many times a block is interpreted first.
     pub fn threshold(&self) -> u32 {
         self.threshold
+    }
+
+    /// Whether the host has code for a node.
+    pub(crate) fn supports(&self, _graph: &Graph, _node: &Node) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        return self.native.supports(_graph, _node);
+        #[cfg(not(target_arch = "x86_64"))]
+        true
     }
 
     /// Lets go of code memory; pieces of code keep what they lie in.
@@ -255,7 +274,9 @@ impl Jit {
     fn run(&self, lanes: u32, at: usize, done: usize, parts: &mut Parts<'_>) -> usize {
         let mut limit = parts.records.len();
         loop {
-            let found = collect::collect(&parts.records[at..limit], lanes);
+            let found = collect::collect(&parts.records[at..limit], lanes, &|graph, node| {
+                self.supports(graph, node)
+            });
             if found.operations < SHORTEST {
                 return 0;
             }

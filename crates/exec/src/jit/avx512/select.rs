@@ -19,6 +19,7 @@ pub fn memory_operand(node: &Node) -> Option<(usize, bool)> {
         HighToLow => Some((0, false)),
         Bytes | Permute => Some((1, false)),
         Select => Some((1, true)),
+        AddOdd => Some((2, true)),
         Logic => match node.operands().count() {
             2 | 3 => Some((node.operands().count() - 1, true)),
             _ => None,
@@ -74,6 +75,18 @@ pub fn unary(node: &Node, to: Register, from: Arg) -> Result<Instruction, IcedEr
             imm,
         ),
     }
+}
+
+/// The f32 sum, rounded in a way of its own.
+pub fn add_rounded(
+    to: Register,
+    a: Register,
+    b: Register,
+    rounding: RoundingControl,
+) -> Result<Instruction, IcedError> {
+    let mut sum = Instruction::with3(Code::EVEX_Vaddps_zmm_k1z_zmm_zmmm512b32_er, to, a, b)?;
+    sum.set_rounding_control(rounding);
+    Ok(sum)
 }
 
 /// `mask ? chosen : other`.
@@ -155,15 +168,6 @@ pub fn binary(node: &Node, to: Register, a: Register, b: Arg) -> Result<Instruct
         MinF => with(Code::EVEX_Vrangeps_zmm_k1z_zmm_zmmm512b32_imm8_sae, 4),
         MaxF => with(Code::EVEX_Vrangeps_zmm_k1z_zmm_zmmm512b32_imm8_sae, 5),
         MaxOrB => plain(Code::EVEX_Vmaxps_zmm_k1z_zmm_zmmm512b32_sae),
-        AddRounded => {
-            let mut sum = plain(Code::EVEX_Vaddps_zmm_k1z_zmm_zmmm512b32_er)?;
-            sum.set_rounding_control(match node.imm {
-                1 => RoundingControl::RoundDown,
-                2 => RoundingControl::RoundUp,
-                _ => RoundingControl::RoundTowardZero,
-            });
-            Ok(sum)
-        }
         AddD => plain(Code::EVEX_Vaddpd_zmm_k1z_zmm_zmmm512b64_er),
         MulD => plain(Code::EVEX_Vmulpd_zmm_k1z_zmm_zmmm512b64_er),
         CompareI => with(Code::EVEX_Vpcmpd_kr_k1_zmm_zmmm512b32_imm8, node.imm),
