@@ -27,13 +27,22 @@ pub struct PagePool {
 }
 
 impl PagePool {
-    /// A zeroed page.
-    fn take(&mut self) -> Box<Page> {
+    /// A page that is zero but for the bytes of the registers whose bits are set in `overwritten`, `per_page` of
+    /// which fill a page: they hold what some wave left there.
+    fn take(&mut self, overwritten: u32, per_page: usize) -> Box<Page> {
         self.in_use += 1;
         self.peak = self.peak.max(self.in_use);
         match self.free.pop() {
-            Some(mut page) => {
+            Some(mut page) if overwritten == 0 => {
                 page.0.fill(0);
+                page
+            }
+            Some(mut page) => {
+                for (n, register) in page.0.chunks_exact_mut(PAGE_WORDS / per_page).enumerate() {
+                    if overwritten >> n & 1 == 0 {
+                        register.fill(0);
+                    }
+                }
                 page
             }
             None => Box::new(Page([0; PAGE_WORDS])),
@@ -140,6 +149,8 @@ pub struct VectorRegisters {
     lanes: u32,
     /// log2 of the registers in a page.
     shift: u32,
+    /// Pages that exist, a bit for each.
+    present: u32,
 }
 
 // SAFETY: the pages are owned by this value (or are the shared page of zeros, which is never written).
@@ -159,6 +170,7 @@ impl VectorRegisters {
             }),
             lanes,
             shift: if lanes == 64 { 4 } else { 5 },
+            present: 0,
         }
     }
 
@@ -193,7 +205,7 @@ impl VectorRegisters {
     pub fn write_ptr(&mut self, register: u32, pool: &mut PagePool) -> *mut u32 {
         let (page, within) = self.place(register);
         if self.pages[page] == NonNull::from(&ZEROS) {
-            self.allocate(page, pool);
+            self.allocate(page, 0, pool);
         }
         // SAFETY: as above; the page is this wave's own.
         unsafe { self.pages[page].as_ptr().cast::<u32>().add(within) }
@@ -271,9 +283,11 @@ impl VectorRegisters {
 
     #[cold]
     #[inline(never)]
-    fn allocate(&mut self, page: usize, pool: &mut PagePool) {
-        self.pages[page] = NonNull::from(Box::leak(pool.take()));
+    fn allocate(&mut self, page: usize, overwritten: u32, pool: &mut PagePool) {
+        let fresh = pool.take(overwritten, 1 << self.shift);
+        self.pages[page] = NonNull::from(Box::leak(fresh));
         self.bases[page] = self.pages[page].as_ptr().cast_const().cast();
+        self.present |= 1 << page;
     }
 
     /// Allocates the pages of registers `0..count` at once, as an eager implementation would.
@@ -329,7 +343,7 @@ impl VectorRegisters {
     pub fn write_slot(&mut self, slot: Slot, pool: &mut PagePool) -> *mut u32 {
         let page = usize::from(slot.page) % PAGES;
         if self.pages[page] == NonNull::from(&ZEROS) {
-            self.allocate(page, pool);
+            self.allocate(page, 0, pool);
         }
         self.pages[page]
             .as_ptr()
@@ -341,12 +355,27 @@ impl VectorRegisters {
     /// Makes the pages exist whose bits are set.
     #[inline(always)]
     pub fn claim(&mut self, pages: u32, pool: &mut PagePool) {
-        let mut left = pages;
-        while left != 0 {
-            let page = left.trailing_zeros() as usize;
-            left &= left - 1;
-            if self.pages[page] == NonNull::from(&ZEROS) {
-                self.allocate(page, pool);
+        if pages & !self.present != 0 {
+            self.claim_absent(pages, &[], pool);
+        }
+    }
+
+    /// The same for a writer that then writes all lanes of the registers `overwritten` before anything reads them:
+    /// for each page the bits of its registers, none if the list ends before. They are not zeroed first.
+    #[inline(always)]
+    pub fn claim_over(&mut self, pages: u32, overwritten: &[u32], pool: &mut PagePool) {
+        if pages & !self.present != 0 {
+            self.claim_absent(pages, overwritten, pool);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn claim_absent(&mut self, pages: u32, overwritten: &[u32], pool: &mut PagePool) {
+        for page in 0..PAGES {
+            if (pages & !self.present) >> page & 1 != 0 {
+                let spared = overwritten.get(page).copied().unwrap_or(0);
+                self.allocate(page, spared, pool);
             }
         }
     }
@@ -371,7 +400,7 @@ impl VectorRegisters {
     /// If there is no page of that number.
     pub fn page_mut(&mut self, number: usize, pool: &mut PagePool) -> &mut [u32; PAGE_WORDS] {
         if self.pages[number] == NonNull::from(&ZEROS) {
-            self.allocate(number, pool);
+            self.allocate(number, 0, pool);
         }
         // SAFETY: the page is this wave's own, and `self` is borrowed.
         unsafe { &mut self.pages[number].as_mut().0 }
@@ -387,6 +416,7 @@ impl VectorRegisters {
             }
         }
         self.bases[..PAGES].fill(std::ptr::from_ref(&ZEROS).cast());
+        self.present = 0;
     }
 }
 
@@ -430,6 +460,28 @@ mod tests {
                 0,
                 "a page that comes back from the pool is zero"
             );
+        }
+    }
+
+    #[test]
+    fn only_registers_that_are_overwritten_keep_what_another_wave_left() {
+        for (lanes, count) in [(64, 16), (32, 32)] {
+            let mut pool = PagePool::default();
+            let mut regs = VectorRegisters::new(lanes);
+            (0..2 * count).for_each(|r| regs.write(r, &mut pool).fill(!0));
+            regs.release(&mut pool);
+            regs.claim_over(0b11, &[0, 0b101], &mut pool);
+            for r in 0..2 * count {
+                let kept = r == count || r == count + 2;
+                let want = if kept { !0 } else { 0 };
+                assert!(regs.read(r).iter().all(|&w| w == want), "v{r} of {lanes}");
+            }
+            // What exists stays as it is.
+            regs.write(1, &mut pool).fill(7);
+            regs.claim_over(0b01, &[!0], &mut pool);
+            regs.claim(0b11, &mut pool);
+            assert!(regs.read(1).iter().all(|&w| w == 7));
+            assert_eq!(pool.in_use, 2);
         }
     }
 }

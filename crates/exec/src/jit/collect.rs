@@ -12,7 +12,7 @@ use rocjitsu_lanes::vector::Lanes;
 use super::Why;
 use super::order::{Order, Touched};
 use crate::record::{Class, Operand, Record};
-use crate::registers::{PAGE_SHIFT, VectorRegisters};
+use crate::registers::{PAGE_SHIFT, PAGES, VectorRegisters};
 use crate::valu::{Dpp, dual};
 use crate::wave::scalar;
 
@@ -41,6 +41,29 @@ pub struct Run {
 
 /// Whether the host has code for a node.
 pub type Supports<'h> = &'h dyn Fn(&Graph, &Node) -> bool;
+
+impl Run {
+    /// Page by page the registers that the run writes and does not read before, a bit for each in its page, for
+    /// waves of `lanes` lanes.
+    pub fn overwritten(&self, lanes: u32) -> Box<[u32]> {
+        let (mut written, mut read) = ([0u32; PAGES], [0u32; PAGES]);
+        for step in &self.steps {
+            let (pages, key) = match *step {
+                Step::StoreRow(key, _) => (&mut written, key),
+                Step::Compute(id) if self.graph.get(id).op == Op::Row => {
+                    (&mut read, self.graph.get(id).imm)
+                }
+                _ => continue,
+            };
+            let register = (key & ((1 << PAGE_SHIFT) - 1)) / (4 * lanes);
+            if let Some(page) = pages.get_mut((key >> PAGE_SHIFT) as usize) {
+                *page |= 1 << register;
+            }
+        }
+        let only = written.iter().zip(read).map(|(w, r)| w & !r);
+        only.collect()
+    }
+}
 
 /// A run that is being collected.
 struct Collector<'h> {

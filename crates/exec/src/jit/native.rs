@@ -22,6 +22,8 @@ pub struct Code {
     partial: Entry,
     /// Pages of registers that it writes.
     pages: u32,
+    /// Page by page the registers that it writes and does not read before, if all lanes are active.
+    overwritten: Box<[u32]>,
     /// What the code lies in.
     _regions: [Arc<Region>; 2],
 }
@@ -40,8 +42,13 @@ impl Code {
         scalars: &mut [u32; crate::wave::scalar::COUNT],
         area: &mut Area,
     ) {
-        v.claim(self.pages, pool);
-        let entry = if full { self.full } else { self.partial };
+        let entry = if full {
+            v.claim_over(self.pages, &self.overwritten, pool);
+            self.full
+        } else {
+            v.claim(self.pages, pool);
+            self.partial
+        };
         // SAFETY: the code reads any page and writes those just claimed, the masks of the scalar file that its
         // records name, and rows of the area; it keeps to the calling convention.
         unsafe {
@@ -109,6 +116,7 @@ impl Native {
             full,
             partial,
             pages: run.pages,
+            overwritten: run.overwritten(lanes),
             _regions: [first, second],
         };
         Ok((code, bytes + more))

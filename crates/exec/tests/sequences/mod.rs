@@ -6,7 +6,7 @@ use rocjitsu_exec::jit::{Options, Report};
 use rocjitsu_exec::lower::{Lowering, State, lower};
 use rocjitsu_exec::memory::{AddressSpace, Extent, FaultKind, MemoryPort};
 use rocjitsu_exec::record::Class;
-use rocjitsu_exec::registers::PagePool;
+use rocjitsu_exec::registers::{PAGE_WORDS, PagePool};
 use rocjitsu_exec::run::{Stop, run};
 use rocjitsu_exec::wave::{Cx, Group, Unit, Waiting, Wave, scalar};
 use rocjitsu_isa::{Target, decode};
@@ -131,9 +131,10 @@ fn prepare(wave: &mut Wave, pool: &mut PagePool, start: &Start) {
         wave.s[n] = word(&mut seed);
     }
     wave.s[scalar::M0] = word(&mut seed);
+    // Some stay absent, by pages.
+    let absent = next(&mut seed) & next(&mut seed);
     for r in 0..REGISTERS {
-        // Some stay absent.
-        if next(&mut seed) & 15 == 0 && r < 4 {
+        if absent >> (r * wave.v.lanes() as u32 / PAGE_WORDS as u32) & 1 != 0 {
             continue;
         }
         for lane in wave.v.write(r, pool).iter_mut() {
@@ -158,6 +159,10 @@ fn execute(
         ..Group::default()
     };
     let mut unit = Unit::new(MemoryPort::new(&memory), backend, target);
+    // Pages that come from the pool hold what another wave has left there.
+    let mut other = Wave::new(start.lanes);
+    (0..REGISTERS).for_each(|r| other.v.write(r, &mut unit.pool).fill(0x7fc0_dead));
+    other.v.release(&mut unit.pool);
     prepare(&mut wave, &mut unit.pool, start);
     let cache = CodeCache::new(target, backend, options);
     let mut view = CodeView::new(&cache);
