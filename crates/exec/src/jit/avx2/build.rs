@@ -198,11 +198,11 @@ impl Builder {
             // At least a number: more than the one below it.
             (_, true) => match (x, y) {
                 (_, Some(y)) if y != 1 << 31 => {
-                    let below = self.word(y - 1);
+                    let below = self.word(y.wrapping_sub(1));
                     self.greater(a, below)
                 }
                 (Some(x), _) if x != i32::MAX as u32 => {
-                    let above = self.word(x + 1);
+                    let above = self.word(x.wrapping_add(1));
                     self.greater(above, b)
                 }
                 _ => {
