@@ -170,6 +170,27 @@ pub enum Arg {
     Mem(MemoryOperand),
 }
 
+impl Arg {
+    /// The lower half of a vector register; memory as it is.
+    pub fn half(self) -> Arg {
+        match self {
+            Arg::Reg(r) => Arg::Reg(half(r)),
+            memory => memory,
+        }
+    }
+}
+
+/// The lower half of a vector register: ymm of zmm, xmm of ymm.
+pub fn half(register: Register) -> Register {
+    if register.is_zmm() {
+        Register::YMM0 + (register as u32 - Register::ZMM0 as u32)
+    } else if register.is_ymm() {
+        Register::XMM0 + (register as u32 - Register::YMM0 as u32)
+    } else {
+        register
+    }
+}
+
 /// `code` with a destination and a last source.
 pub fn with2(code: Code, dst: Register, src: Arg) -> Result<Instruction, IcedError> {
     match src {

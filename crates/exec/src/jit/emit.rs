@@ -287,7 +287,7 @@ impl Emitter<'_> {
         };
         let row = self.asm.row(key, way)?;
         self.asm.put(match self.host {
-            Host::Avx512 => avx512::select::blend(to, mask, Arg::Mem(row), from),
+            Host::Avx512 => avx512::select::blend(false, to, mask, Arg::Mem(row), from),
             Host::Avx2 => avx2::select::blend(to, mask, Arg::Mem(row), from),
         })?;
         let store = Instruction::with2(self.host.store(), row, to);

@@ -3,7 +3,7 @@
 use iced_x86::{Code, IcedError, Instruction, Register};
 use rocjitsu_lanes::trace::graph::{Node, Op};
 
-use super::super::assembler::{Arg, with2, with2_imm, with3, with3_imm};
+use super::super::assembler::{Arg, half, with2, with2_imm, with3, with3_imm};
 use super::logic::Gate;
 
 /// The operand that a node's instruction can take from memory.
@@ -44,15 +44,15 @@ pub fn unary(node: &Node, to: Register, from: Arg) -> Result<Instruction, IcedEr
         SqrtD => plain(Code::VEX_Vsqrtpd_ymm_ymmm256, to, from),
         FromI => plain(Code::VEX_Vcvtdq2ps_ymm_ymmm256, to, from),
         ToI => plain(Code::VEX_Vcvttps2dq_ymm_ymmm256, to, from),
-        FromID => plain(Code::VEX_Vcvtdq2pd_ymm_xmmm128, to, half(from)),
-        FromFD => plain(Code::VEX_Vcvtps2pd_ymm_xmmm128, to, half(from)),
-        ToID => plain(Code::VEX_Vcvttpd2dq_xmm_ymmm256, xmm(to), from),
-        ToFD => plain(Code::VEX_Vcvtpd2ps_xmm_ymmm256, xmm(to), from),
-        Widen => plain(Code::VEX_Vpmovzxwd_ymm_xmmm128, to, half(from)),
-        FromF16 => plain(Code::VEX_Vcvtph2ps_ymm_xmmm128, to, half(from)),
+        FromID => plain(Code::VEX_Vcvtdq2pd_ymm_xmmm128, to, from.half()),
+        FromFD => plain(Code::VEX_Vcvtps2pd_ymm_xmmm128, to, from.half()),
+        ToID => plain(Code::VEX_Vcvttpd2dq_xmm_ymmm256, half(to), from),
+        ToFD => plain(Code::VEX_Vcvtpd2ps_xmm_ymmm256, half(to), from),
+        Widen => plain(Code::VEX_Vpmovzxwd_ymm_xmmm128, to, from.half()),
+        FromF16 => plain(Code::VEX_Vcvtph2ps_ymm_xmmm128, to, from.half()),
         ToF16 => {
             let code = Code::VEX_Vcvtps2ph_xmmm128_ymm_imm8;
-            with2_imm(code, xmm(to), from, imm)
+            with2_imm(code, half(to), from, imm)
         }
         _ => plain(Code::INVALID, to, from),
     }
@@ -89,7 +89,7 @@ pub fn binary(node: &Node, to: Register, a: Register, b: Arg) -> Result<Instruct
         Shuffle => with(Code::VEX_Vshufps_ymm_ymm_ymmm256_imm8),
         Concat => {
             let code = Code::VEX_Vinserti128_ymm_ymm_xmmm128_imm8;
-            with3_imm(code, to, a, half(b), 1)
+            with3_imm(code, to, a, b.half(), 1)
         }
         AddF => plain(Code::VEX_Vaddps_ymm_ymm_ymmm256),
         SubF => plain(Code::VEX_Vsubps_ymm_ymm_ymmm256),
@@ -120,19 +120,5 @@ pub fn blend(
     match chosen {
         Arg::Reg(chosen) => Instruction::with4(code, to, other, chosen, mask),
         Arg::Mem(chosen) => Instruction::with4(code, to, other, chosen, mask),
-    }
-}
-
-fn xmm(register: Register) -> Register {
-    match register {
-        Register::None => Register::None,
-        ymm => Register::XMM0 + (ymm as u32 - Register::YMM0 as u32),
-    }
-}
-
-fn half(arg: Arg) -> Arg {
-    match arg {
-        Arg::Reg(r) => Arg::Reg(xmm(r)),
-        memory => memory,
     }
 }

@@ -8,7 +8,7 @@ use rocjitsu_lanes::trace::graph::{Id, Op};
 use super::assembler::{Arg, CompileError, masked, with2, with2_imm, with3, with3_imm};
 use super::emit::Emitter;
 use super::values::Class;
-use select::{add_rounded, binary, blend, blend_wide, high_half, unary};
+use select::{add_rounded, binary, blend, high_half, unary};
 
 impl Emitter<'_> {
     /// Computes a node that is no leaf.
@@ -47,10 +47,8 @@ impl Emitter<'_> {
                 let mask = self.need(a, way)?;
                 let (other, chosen) = (self.need(c, way)?, self.arg(b, way)?);
                 let to = self.result(id, way, at)?;
-                self.asm.put(match node.op {
-                    Select => blend(to, mask, chosen, other),
-                    _ => blend_wide(to, mask, chosen, other),
-                })
+                let wide = node.op == SelectD;
+                self.asm.put(blend(wide, to, mask, chosen, other))
             }
             MaskNot => {
                 let from = self.need(a, way)?;

@@ -3,7 +3,7 @@
 use iced_x86::{Code, IcedError, Instruction, Register, RoundingControl};
 use rocjitsu_lanes::trace::graph::{Node, Op};
 
-use super::super::assembler::{Arg, masked, with2, with2_imm, with3, with3_imm};
+use super::super::assembler::{Arg, half, masked, with2, with2_imm, with3, with3_imm};
 
 /// The operand that a node's instruction can take from memory, and whether a word spread over the lanes will do.
 pub fn memory_operand(node: &Node) -> Option<(usize, bool)> {
@@ -55,22 +55,26 @@ pub fn unary(node: &Node, to: Register, from: Arg) -> Result<Instruction, IcedEr
         SqrtF => with2(Code::EVEX_Vsqrtps_zmm_k1z_zmmm512b32_er, to, from),
         SqrtD => with2(Code::EVEX_Vsqrtpd_zmm_k1z_zmmm512b64_er, to, from),
         LeadingZeros => with2(Code::EVEX_Vplzcntd_zmm_k1z_zmmm512b32, to, from),
-        FromID => with2(Code::EVEX_Vcvtdq2pd_zmm_k1z_ymmm256b32_er, to, half(from)),
-        FromUD => with2(Code::EVEX_Vcvtudq2pd_zmm_k1z_ymmm256b32_er, to, half(from)),
-        FromFD => with2(Code::EVEX_Vcvtps2pd_zmm_k1z_ymmm256b32_sae, to, half(from)),
-        ToID => with2(Code::EVEX_Vcvttpd2dq_ymm_k1z_zmmm512b64_sae, ymm(to), from),
-        ToUD => with2(Code::EVEX_Vcvttpd2udq_ymm_k1z_zmmm512b64_sae, ymm(to), from),
-        ToFD => with2(Code::EVEX_Vcvtpd2ps_ymm_k1z_zmmm512b64_er, ymm(to), from),
+        FromID => with2(Code::EVEX_Vcvtdq2pd_zmm_k1z_ymmm256b32_er, to, from.half()),
+        FromUD => with2(Code::EVEX_Vcvtudq2pd_zmm_k1z_ymmm256b32_er, to, from.half()),
+        FromFD => with2(Code::EVEX_Vcvtps2pd_zmm_k1z_ymmm256b32_sae, to, from.half()),
+        ToID => with2(Code::EVEX_Vcvttpd2dq_ymm_k1z_zmmm512b64_sae, half(to), from),
+        ToUD => with2(
+            Code::EVEX_Vcvttpd2udq_ymm_k1z_zmmm512b64_sae,
+            half(to),
+            from,
+        ),
+        ToFD => with2(Code::EVEX_Vcvtpd2ps_ymm_k1z_zmmm512b64_er, half(to), from),
         FromI => with2(Code::EVEX_Vcvtdq2ps_zmm_k1z_zmmm512b32_er, to, from),
         FromU => with2(Code::EVEX_Vcvtudq2ps_zmm_k1z_zmmm512b32_er, to, from),
         ToI => with2(Code::EVEX_Vcvttps2dq_zmm_k1z_zmmm512b32_sae, to, from),
         ToU => with2(Code::EVEX_Vcvttps2udq_zmm_k1z_zmmm512b32_sae, to, from),
-        Widen => with2(Code::EVEX_Vpmovzxwd_zmm_k1z_ymmm256, to, half(from)),
-        FromF16 => with2(Code::EVEX_Vcvtph2ps_zmm_k1z_ymmm256_sae, to, half(from)),
-        Narrow => with2(Code::EVEX_Vpmovdw_ymmm256_k1z_zmm, ymm(to), from),
+        Widen => with2(Code::EVEX_Vpmovzxwd_zmm_k1z_ymmm256, to, from.half()),
+        FromF16 => with2(Code::EVEX_Vcvtph2ps_zmm_k1z_ymmm256_sae, to, from.half()),
+        Narrow => with2(Code::EVEX_Vpmovdw_ymmm256_k1z_zmm, half(to), from),
         _ => with2_imm(
             Code::EVEX_Vcvtps2ph_ymmm256_k1z_zmm_imm8_sae,
-            ymm(to),
+            half(to),
             from,
             imm,
         ),
@@ -89,32 +93,25 @@ pub fn add_rounded(
     Ok(sum)
 }
 
-/// `mask ? chosen : other`.
+/// `mask ? chosen : other`, in lanes of 32 or of 64 bits.
 pub fn blend(
+    wide: bool,
     to: Register,
     mask: Register,
     chosen: Arg,
     other: Register,
 ) -> Result<Instruction, IcedError> {
-    let code = Code::EVEX_Vpblendmd_zmm_k1z_zmm_zmmm512b32;
-    masked(with3(code, to, other, chosen), mask)
-}
-
-/// `mask ? chosen : other`, in 64-bit lanes.
-pub fn blend_wide(
-    to: Register,
-    mask: Register,
-    chosen: Arg,
-    other: Register,
-) -> Result<Instruction, IcedError> {
-    let code = Code::EVEX_Vpblendmq_zmm_k1z_zmm_zmmm512b64;
+    let code = match wide {
+        false => Code::EVEX_Vpblendmd_zmm_k1z_zmm_zmmm512b32,
+        true => Code::EVEX_Vpblendmq_zmm_k1z_zmm_zmmm512b64,
+    };
     masked(with3(code, to, other, chosen), mask)
 }
 
 /// The instruction of [`Op::HighHalf`].
 pub fn high_half(to: Register, from: Register) -> Result<Instruction, IcedError> {
     let code = Code::EVEX_Vextracti64x4_ymmm256_k1z_zmm_imm8;
-    Instruction::with3(code, ymm(to), from, 1)
+    Instruction::with3(code, half(to), from, 1)
 }
 
 /// The instruction of a node with two operands.
@@ -158,7 +155,7 @@ pub fn binary(node: &Node, to: Register, a: Register, b: Arg) -> Result<Instruct
             Code::EVEX_Vinserti64x4_zmm_k1z_zmm_ymmm256_imm8,
             to,
             a,
-            half(b),
+            b.half(),
             1,
         ),
         AddF => plain(Code::EVEX_Vaddps_zmm_k1z_zmm_zmmm512b32_er),
@@ -176,19 +173,5 @@ pub fn binary(node: &Node, to: Register, a: Register, b: Arg) -> Result<Instruct
         CompareD => with(Code::EVEX_Vcmppd_kr_k1_zmm_zmmm512b64_imm8_sae, node.imm),
         TestZero => plain(Code::EVEX_Vptestnmd_kr_k1_zmm_zmmm512b32),
         _ => plain(Code::EVEX_Vptestmd_kr_k1_zmm_zmmm512b32),
-    }
-}
-
-fn ymm(register: Register) -> Register {
-    match register {
-        Register::None => Register::None,
-        zmm => Register::YMM0 + (zmm as u32 - Register::ZMM0 as u32),
-    }
-}
-
-fn half(arg: Arg) -> Arg {
-    match arg {
-        Arg::Reg(r) => Arg::Reg(ymm(r)),
-        memory => memory,
     }
 }
