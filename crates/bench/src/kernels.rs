@@ -33,8 +33,15 @@ fn executors() -> Vec<Executor> {
         compiler: jit::Options::OFF,
     };
     let mut all: Vec<Executor> = Backend::supported().map(interpreter).collect();
-    if Backend::Avx512.is_supported() {
-        all.push(best());
+    for backend in Backend::supported().filter(|&backend| backend != Backend::Scalar) {
+        all.push(Executor {
+            name: match backend {
+                Backend::Avx512 => "compiled",
+                _ => "compiled-avx2",
+            },
+            backend,
+            ..best()
+        });
     }
     all
 }

@@ -43,9 +43,9 @@ fn executors() -> impl Iterator<Item = Executor> {
         enabled: true,
         threshold: 0,
     };
-    let compiled = Backend::Avx512
-        .is_supported()
-        .then_some((Backend::Avx512, compiler));
+    let compiled = Backend::supported()
+        .filter(|&backend| backend != Backend::Scalar)
+        .map(move |backend| (backend, compiler));
     interpreters.chain(compiled)
 }
 

@@ -180,7 +180,11 @@ impl CodeCache {
     /// What executed compiled and what was interpreted, of the blocks that are cached and that views which are
     /// settled or gone have executed.
     pub fn usage(&self) -> jit::Usage {
-        let mut tally = jit::Tally::default();
+        let supports = |graph: &_, node: &_| match &self.jit {
+            Ok(jit) => jit.supports(graph, node),
+            Err(_) => true,
+        };
+        let mut tally = jit::Tally::new(&supports);
         let blocks = self.blocks.read().unwrap_or_else(|e| e.into_inner());
         for block in blocks.values() {
             let turns = block.turns.load(Ordering::Relaxed);

@@ -14,18 +14,16 @@ use rocjitsu_exec::wave::{Cx, Group, Unit, Waiting, Wave};
 use rocjitsu_isa::{Target, decode};
 use rocjitsu_lanes::Backend;
 use sequences::{
-    BASE, COMPILED, FORMATS, Program, Shape, Start, check, encode, exec, looped, memory, next,
+    BASE, COMPILED, FORMATS, Program, Shape, Start, check, compilers, encode, exec, looped, memory,
+    next,
 };
 
 /// Every operation in every format, one at a time.
 #[test]
 fn every_operation_alone() {
-    if !Backend::Avx512.is_supported() {
-        return;
-    }
     for target in EXECUTABLE {
         let mut seed = 7;
-        let (mut tried, mut compiled) = (0, 0);
+        let (mut tried, mut compiled) = (0, vec![0; compilers().count()]);
         for format in 0..FORMATS {
             for op in 0..0x400u16 {
                 let lanes = if target.generation() == 9 { 64 } else { 32 };
@@ -46,22 +44,23 @@ fn every_operation_alone() {
                     continue;
                 }
                 tried += 2;
-                compiled += check(target, &start, &code).instructions;
+                for (sum, (_, report)) in compiled.iter_mut().zip(check(target, &start, &code)) {
+                    *sum += report.instructions;
+                }
             }
         }
-        assert!(
-            compiled > 2000,
-            "{target}: only {compiled} of {tried} compiled"
-        );
+        for (backend, compiled) in compilers().zip(compiled) {
+            assert!(
+                compiled > 2000,
+                "{target}, {backend}: only {compiled} of {tried} compiled"
+            );
+        }
     }
 }
 
 /// Scalar instructions that stand between lane operations end a run only where a register forbids to move them.
 #[test]
 fn runs_go_on_across_scalar_instructions() {
-    if !Backend::Avx512.is_supported() {
-        return;
-    }
     let start = Start {
         lanes: 64,
         mode: 0x3f0,
@@ -75,27 +74,29 @@ fn runs_go_on_across_scalar_instructions() {
     const NOP: u32 = 0xbf80_0000;
     const S0_PLUS_1: u32 = 0x8000_8100;
     const EXEC_FROM_S2: u32 = 0xbefe_0102;
-    let check = |words: &[u32]| {
+    let check = |words: &[u32], runs_and_instructions: (u64, u64)| {
         let code: Vec<Vec<u8>> = words.iter().map(|w| w.to_le_bytes().to_vec()).collect();
-        let report = check(Target::Gfx942, &start, &code);
-        (report.runs, report.instructions)
+        for (backend, report) in check(Target::Gfx942, &start, &code) {
+            let found = (report.runs, report.instructions);
+            assert_eq!(found, runs_and_instructions, "{backend}: {words:x?}");
+        }
     };
     // Before the run, and nowhere.
     let (first, second) = (add(1, v(0), 0), add(2, v(1), 1));
-    assert_eq!(check(&[first, S0_PLUS_1, NOP, second]), (1, 2));
-    assert_eq!(check(&[first, S0_PLUS_1, add(2, 0, 1)]), (1, 2));
+    check(&[first, S0_PLUS_1, NOP, second], (1, 2));
+    check(&[first, S0_PLUS_1, add(2, 0, 1)], (1, 2));
     // Behind it: the register has been read.
-    assert_eq!(check(&[add(1, 0, 0), S0_PLUS_1, second]), (1, 2));
+    check(&[add(1, 0, 0), S0_PLUS_1, second], (1, 2));
     // Nowhere: read before and behind.
     let twice = [add(1, 0, 0), first, S0_PLUS_1, add(3, 0, 1), second];
-    assert_eq!(check(&twice), (2, 4));
-    assert_eq!(check(&[first, second, EXEC_FROM_S2, first, second]), (2, 4));
+    check(&twice, (2, 4));
+    check(&[first, second, EXEC_FROM_S2, first, second], (2, 4));
     // A mask of the run's own that a scalar instruction changes.
     const VCC_IF_GREATER: u32 = 0x7d88_0300; // v_cmp_gt_i32 vcc, v0, v1
     const VCC_AND_S0: u32 = 0x86ea_006a;
     const BY_VCC: u32 = 0x0004_0300; // v_cndmask_b32 v2, v0, v1, vcc
     let masked = [first, VCC_IF_GREATER, VCC_AND_S0, BY_VCC, second];
-    assert_eq!(check(&masked), (2, 4));
+    check(&masked, (2, 4));
 }
 
 proptest! {
@@ -113,7 +114,6 @@ proptest! {
         bits: u64,
         seed: u64,
     ) {
-        prop_assume!(Backend::Avx512.is_supported());
         let target = EXECUTABLE[target];
         let start = Start {
             lanes: if target.generation() == 9 || wide && target != Target::Gfx1250 { 64 } else { 32 },
@@ -140,7 +140,6 @@ proptest! {
         bits: u64,
         seed: u64,
     ) {
-        prop_assume!(Backend::Avx512.is_supported());
         let target = EXECUTABLE[target];
         let start = Start {
             lanes: if target.generation() == 9 || wide && target != Target::Gfx1250 { 64 } else { 32 },
@@ -174,7 +173,6 @@ proptest! {
         bits: u64,
         seed: u64,
     ) {
-        prop_assume!(Backend::Avx512.is_supported());
         let target = EXECUTABLE[target];
         let start = Start {
             lanes: if target.generation() == 9 || wide && target != Target::Gfx1250 { 64 } else { 32 },
@@ -192,7 +190,7 @@ proptest! {
 /// Every scalar operation, many times, on all kinds of operands.
 #[test]
 fn every_scalar_operation() {
-    if !Backend::Avx512.is_supported() {
+    if compilers().next().is_none() {
         return;
     }
     for target in EXECUTABLE {
@@ -224,11 +222,11 @@ fn every_scalar_operation() {
                 if code.is_empty() {
                     continue;
                 }
-                let report = check(target, &start, &code);
+                let reports = check(target, &start, &code);
                 let set = target.execution_set(lanes);
                 for bytes in &code {
                     let name = decode(target, set, bytes).unwrap().op().name();
-                    if report.scalar > 0 {
+                    if reports.iter().all(|(_, report)| report.scalar > 0) {
                         known.insert(name)
                     } else {
                         called.insert(name)
@@ -253,9 +251,10 @@ fn every_scalar_operation() {
 /// A block that other blocks go to in compiled code changes in memory.
 #[test]
 fn changed_code_is_compiled_again_in_chains_too() {
-    if !Backend::Avx512.is_supported() {
-        return;
-    }
+    compilers().for_each(changed_code);
+}
+
+fn changed_code(backend: Backend) {
     const TURNS: u32 = 40;
     // gfx9. Two blocks make the loop: the first ends with a branch to what follows it.
     let mut code = [
@@ -270,10 +269,10 @@ fn changed_code_is_compiled_again_in_chains_too() {
         0xbf81_0000, // s_endpgm
     ];
     let target = Target::Gfx942;
-    let cache = CodeCache::new(target, Backend::Avx512, COMPILED);
+    let cache = CodeCache::new(target, backend, COMPILED);
     let run_all = |code: &[u32]| {
         let memory = Program(code.as_ptr().cast(), 4 * code.len() as u64);
-        let mut unit = Unit::new(MemoryPort::new(&memory), Backend::Avx512, target);
+        let mut unit = Unit::new(MemoryPort::new(&memory), backend, target);
         cache.revalidate(&mut unit.memory);
         let mut wave = Wave::new(64);
         wave.pc = BASE;

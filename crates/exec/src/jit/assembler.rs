@@ -40,6 +40,19 @@ const BASES: [Register; 6] = [
     MASK_INDEX,
 ];
 
+/// The low 1, 2, 4 or 8 bytes of a general register.
+pub fn low(register: Register, bytes: usize) -> Register {
+    let number = register as u32 - Register::RAX as u32;
+    match bytes {
+        1 if number < 4 => Register::AL + number,
+        // Between those are the second bytes of the first four.
+        1 => Register::SPL + (number - 4),
+        2 => Register::AX + number,
+        4 => Register::EAX + number,
+        _ => register,
+    }
+}
+
 /// Appends instructions.
 pub struct Assembler {
     host: Host,
@@ -67,7 +80,7 @@ impl Assembler {
     /// Where group `way` of a register lies. Valid for the next instruction.
     pub fn row(&mut self, key: u32, way: u32) -> Result<MemoryOperand, CompileError> {
         let (page, offset) = (key >> PAGE_SHIFT, key & ((1 << PAGE_SHIFT) - 1));
-        let usable = if self.looped { 4 } else { BASES.len() };
+        let usable = self.usable();
         self.time += 1;
         let found = self.pages[..usable]
             .iter()
@@ -111,6 +124,26 @@ impl Assembler {
         }
     }
 
+    /// Where eight words are, each with the bit of its lane.
+    pub fn lane_bits(&self) -> MemoryOperand {
+        let offset = 64 * (super::SPILL_ROWS as i64 + 4);
+        MemoryOperand::with_base_displ(SPILL, offset)
+    }
+
+    /// Two registers for anything, until the next address of a wave's register is asked for.
+    pub fn general(&mut self) -> [Register; 2] {
+        let mut order: Vec<usize> = (0..self.usable()).collect();
+        order.sort_by_key(|&i| self.pages[i].map_or(0, |(_, time)| time));
+        [order[0], order[1]].map(|i| {
+            self.pages[i] = None;
+            BASES[i]
+        })
+    }
+
+    fn usable(&self) -> usize {
+        if self.looped { 4 } else { BASES.len() }
+    }
+
     /// The address of the next instruction.
     pub fn here(&self) -> u64 {
         self.at
@@ -135,6 +168,27 @@ pub enum Arg {
     Reg(Register),
     /// Memory.
     Mem(MemoryOperand),
+}
+
+impl Arg {
+    /// The lower half of a vector register; memory as it is.
+    pub fn half(self) -> Arg {
+        match self {
+            Arg::Reg(r) => Arg::Reg(half(r)),
+            memory => memory,
+        }
+    }
+}
+
+/// The lower half of a vector register: ymm of zmm, xmm of ymm.
+pub fn half(register: Register) -> Register {
+    if register.is_zmm() {
+        Register::YMM0 + (register as u32 - Register::ZMM0 as u32)
+    } else if register.is_ymm() {
+        Register::XMM0 + (register as u32 - Register::YMM0 as u32)
+    } else {
+        register
+    }
 }
 
 /// `code` with a destination and a last source.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use rocjitsu_isa::Op as Instruction;
 use rocjitsu_lanes::kernel::{Args, Kind, Src};
-use rocjitsu_lanes::trace::graph::{Graph, Id, Op};
+use rocjitsu_lanes::trace::graph::{Graph, Id, Node, Op};
 use rocjitsu_lanes::trace::{Recorder, Trace};
 use rocjitsu_lanes::vector::Lanes;
 
@@ -39,10 +39,13 @@ pub struct Run {
     pub pages: u32,
 }
 
+/// Whether the host has code for a node.
+pub type Supports<'h> = &'h dyn Fn(&Graph, &Node) -> bool;
+
 impl Run {
     /// Page by page the registers that the run writes and does not read before, a bit for each in its page, for
-    /// waves of `chunks` groups of lanes.
-    pub fn overwritten(&self, chunks: u32) -> Box<[u32]> {
+    /// waves of `lanes` lanes.
+    pub fn overwritten(&self, lanes: u32) -> Box<[u32]> {
         let (mut written, mut read) = ([0u32; PAGES], [0u32; PAGES]);
         for step in &self.steps {
             let (pages, key) = match *step {
@@ -52,7 +55,7 @@ impl Run {
                 }
                 _ => continue,
             };
-            let register = (key & ((1 << PAGE_SHIFT) - 1)) / (64 * chunks);
+            let register = (key & ((1 << PAGE_SHIFT) - 1)) / (4 * lanes);
             if let Some(page) = pages.get_mut((key >> PAGE_SHIFT) as usize) {
                 *page |= 1 << register;
             }
@@ -98,7 +101,8 @@ impl Run {
 }
 
 /// A run that is being collected.
-struct Collector {
+struct Collector<'h> {
+    supports: Supports<'h>,
     recorder: Recorder,
     lanes: u32,
     active: Id,
@@ -153,8 +157,8 @@ enum Write {
 }
 
 /// The run at the start of `records`: as many of them as can be compiled together.
-pub fn collect(records: &[Record], lanes: u32) -> Collected {
-    let mut c = Collector::new(lanes);
+pub fn collect(records: &[Record], lanes: u32, supports: Supports<'_>) -> Collected {
+    let mut c = Collector::new(lanes, supports);
     let (mut operations, mut length) = (0, 0);
     for (at, record) in records.iter().enumerate() {
         if record.class == Class::Valu {
@@ -178,16 +182,17 @@ pub fn collect(records: &[Record], lanes: u32) -> Collected {
 }
 
 /// Why a lane operation cannot be compiled, if it cannot.
-pub fn obstacle(record: &Record, lanes: u32) -> Option<Why> {
-    Collector::new(lanes).take(record).err()
+pub fn obstacle(record: &Record, lanes: u32, supports: Supports<'_>) -> Option<Why> {
+    Collector::new(lanes, supports).take(record).err()
 }
 
-impl Collector {
-    fn new(lanes: u32) -> Collector {
+impl<'h> Collector<'h> {
+    fn new(lanes: u32, supports: Supports<'h>) -> Collector<'h> {
         let mut recorder = Recorder::default();
         let active = recorder.graph.leaf(Op::Mask, scalar::EXEC as u32);
         let inactive = recorder.graph.one(Op::MaskNot, active, 0);
         Collector {
+            supports,
             recorder,
             lanes,
             active,
@@ -219,6 +224,7 @@ impl Collector {
         }
         // The halves of a dual instruction read before either writes.
         let mut effects = Effects::default();
+        let first = self.recorder.graph.nodes.len();
         match dual::halves(record) {
             Some(halves) => {
                 for half in halves {
@@ -226,6 +232,13 @@ impl Collector {
                 }
             }
             None => self.evaluate(record, &mut effects)?,
+        }
+        let graph = &self.recorder.graph;
+        if !graph.nodes[first..]
+            .iter()
+            .all(|node| (self.supports)(graph, node))
+        {
+            return Err(Why::Host);
         }
         self.admit(&effects).ok_or(Why::Order)?;
         let touched = self.touched(&effects);

@@ -1,17 +1,16 @@
 //! From a run to code: what every step needs in registers, and the loop around them. Which instructions do a step is
 //! told by the modules of the hosts. `ways` groups of lanes are computed side by side, so that one's latencies hide behind the others'.
 
-use std::collections::HashMap;
-
 use iced_x86::{Code, Instruction, MemoryOperand, Register};
 use rocjitsu_lanes::trace::graph::{Id, Op};
 
 use super::assembler::{Arg, Assembler, CompileError, MASK_INDEX, ROW_INDEX, SCALARS, with2};
-use super::avx512;
 use super::collect::{Run, Step};
 use super::host::Host;
 use super::plan::{SIDE_BY_SIDE, folded, merged, uniform, uses, ways};
+use super::pool::Pool;
 use super::values::{Class, Home, Value, Values};
+use super::{avx2, avx512, pool};
 
 /// Code of one run: bytes, and where in them it begins.
 pub struct Emitted {
@@ -19,12 +18,6 @@ pub struct Emitted {
     pub bytes: Vec<u8>,
     /// Offset of the first instruction.
     pub entry: usize,
-}
-
-/// Constants before the code.
-struct Pool {
-    bytes: Vec<u8>,
-    at: HashMap<Id, u64>,
 }
 
 /// A run that is being compiled.
@@ -47,17 +40,14 @@ pub struct Emitter<'r> {
     pub merged: Vec<bool>,
     /// All lanes are active.
     full: bool,
-    /// The code is a loop over groups of lanes.
-    looped: bool,
     pool: Pool,
 }
 
 /// About the most bytes that [`emit`] gives.
 pub fn bound(run: &Run) -> usize {
-    let steps = run.steps.len();
-    // Done for up to four groups side by side if there are few (see `ways`); a step is a few instructions.
-    let turns = steps.max((4 * steps).min(SIDE_BY_SIDE));
-    64 * run.graph.tables.len() + 4 * steps + 64 * turns + 4096
+    // Two groups side by side, or as many as there are if steps are few (see `ways`); a step is a few instructions.
+    let turns = (2 * run.steps.len()).max(SIDE_BY_SIDE);
+    pool::bound(run) + 64 * turns + 4096
 }
 
 /// Compiles a run for waves of `lanes` lanes; the code will lie at `address`. With `full` it is for waves with all
@@ -74,13 +64,13 @@ pub fn emit(
 ) -> Result<Emitted, CompileError> {
     let count = run.graph.nodes.len();
     let chunks = lanes / host.lanes();
-    let uniform = uniform(run);
+    let uniform = uniform(run, host);
     let ways = ways(run, host, &uniform, chunks);
     let looped = ways < chunks;
-    let pool = pool(run, address);
+    let pool = Pool::new(run, host, address);
     let entry = pool.bytes.len();
     let classes = (0..count as u32 * ways).map(|v| {
-        if run.graph.nodes[(v / ways) as usize].op.is_condition() {
+        if host.has_masks() && run.graph.nodes[(v / ways) as usize].op.is_condition() {
             Class::Condition
         } else {
             Class::Vector
@@ -92,7 +82,6 @@ pub fn emit(
         run,
         host,
         full,
-        looped,
         asm: Assembler::new(host, address + entry as u64, looped),
         values: Values::new(host, classes),
         ways,
@@ -136,41 +125,12 @@ pub fn emit(
     Ok(Emitted { bytes, entry })
 }
 
-/// Tables and constants, at addresses from `address` on.
-fn pool(run: &Run, address: u64) -> Pool {
-    let mut pool = Pool {
-        bytes: Vec::new(),
-        at: HashMap::new(),
-    };
-    for table in &run.graph.tables {
-        pool.bytes
-            .extend(table.iter().flat_map(|w| w.to_le_bytes()));
-    }
-    for step in &run.steps {
-        let Step::Compute(id) = *step else { continue };
-        let node = run.graph.get(id);
-        match node.op {
-            Op::Table => {
-                pool.at.insert(id, address + 64 * u64::from(node.imm));
-            }
-            Op::Const | Op::ConstMask => {
-                pool.at.insert(id, address + pool.bytes.len() as u64);
-                pool.bytes.extend(node.imm.to_le_bytes());
-            }
-            _ => {}
-        }
-    }
-    pool.bytes
-        .resize(pool.bytes.len().next_multiple_of(64), 0xcc);
-    pool
-}
-
 impl Emitter<'_> {
     /// How many times a step is done.
     fn turns(&self, step: &Step) -> u32 {
         match *step {
             Step::Compute(id) if self.uniform[id.0 as usize] => 1,
-            Step::StoreMask(..) if !self.looped => 1,
+            Step::StoreMask(..) => 1,
             _ => self.ways,
         }
     }
@@ -196,13 +156,20 @@ impl Emitter<'_> {
             }
             Step::StoreRow(_, id) if self.full => vec![id],
             Step::StoreRow(_, id) => vec![id, self.run.inactive],
-            Step::StoreMask(_, id) if !self.looped => {
+            Step::StoreMask(_, id) => {
                 return (0..self.ways).map(|way| self.value(id, way)).collect();
             }
-            Step::StoreMask(_, id) => vec![id],
         };
-        let in_registers = ids.into_iter().filter(|id| !self.folded[id.0 as usize]);
-        in_registers.map(|id| self.value(id, way)).collect()
+        let in_registers = ids.iter().filter(|id| !self.folded[id.0 as usize]);
+        let mut values: Vec<Value> = in_registers.map(|&id| self.value(id, way)).collect();
+        if let Step::Compute(id) = *step
+            && graph.get(id).op == Op::Permute
+            && self.host.lanes() < 16
+        {
+            // From both halves of 16 lanes.
+            values.push(self.value(graph.get(id).args[1], way ^ 1));
+        }
+        values
     }
 
     fn note_uses(&mut self) {
@@ -236,9 +203,9 @@ impl Emitter<'_> {
                     Op::Row if !rows.contains(&node.imm) => Home::Row(node.imm, way),
                     Op::Mask if !masks.contains(&node.imm) => Home::Mask(node.imm, way),
                     Op::Lane => Home::Lane(way),
-                    Op::Const => Home::Word(self.pooled(id)),
+                    Op::Const if self.host.spreads_operands() => Home::Word(self.pooled(id, way)),
                     Op::Scalar => Home::Word(scalar_word(node.imm)),
-                    Op::Table | Op::ConstMask => Home::At(self.pooled(id)),
+                    Op::Const | Op::Table | Op::ConstMask => Home::At(self.pooled(id, way)),
                     _ => continue,
                 };
                 let value = self.value(id, way);
@@ -247,9 +214,13 @@ impl Emitter<'_> {
         }
     }
 
-    /// Where a constant lies.
-    pub fn pooled(&self, id: Id) -> MemoryOperand {
-        let at = self.pool.at.get(&id).copied().unwrap_or_default();
+    /// Where a constant lies. Groups of eight lanes have the halves of a table in turns.
+    fn pooled(&self, id: Id, way: u32) -> MemoryOperand {
+        let half = match self.run.graph.get(id).op {
+            Op::Table => u64::from(self.host.bytes() * (way % (16 / self.host.lanes()))),
+            _ => 0,
+        };
+        let at = self.pool.at(id) + half;
         MemoryOperand::with_base_displ_size(Register::RIP, at as i64, 8)
     }
 
@@ -279,19 +250,14 @@ impl Emitter<'_> {
                         _,
                     ) => self.leaf(id, way)?,
                     (_, Host::Avx512) => self.compute_avx512(id, way, position)?,
+                    (_, Host::Avx2) => self.compute_avx2(id, way, position)?,
                 }
             }
             Step::StoreRow(key, id) => self.store_row(key, id, way, position)?,
-            Step::StoreMask(n, id) => {
-                let ways = if self.looped {
-                    way..way + 1
-                } else {
-                    0..self.ways
-                };
-                match self.host {
-                    Host::Avx512 => self.store_mask_avx512(n, id, ways)?,
-                }
-            }
+            Step::StoreMask(n, id) => match self.host {
+                Host::Avx512 => self.store_mask_avx512(n, id)?,
+                Host::Avx2 => self.store_mask_avx2(n, id)?,
+            },
         }
         let used = self.used(step, way);
         self.values.step(used.into_iter(), position);
@@ -321,7 +287,8 @@ impl Emitter<'_> {
         };
         let row = self.asm.row(key, way)?;
         self.asm.put(match self.host {
-            Host::Avx512 => avx512::select::blend(to, mask, Arg::Mem(row), from),
+            Host::Avx512 => avx512::select::blend(false, to, mask, Arg::Mem(row), from),
+            Host::Avx2 => avx2::select::blend(to, mask, Arg::Mem(row), from),
         })?;
         let store = Instruction::with2(self.host.store(), row, to);
         self.asm.put(store)?;
@@ -340,14 +307,21 @@ impl Emitter<'_> {
 
     /// An operand that may be in memory.
     pub fn arg(&mut self, id: Id, way: u32) -> Result<Arg, CompileError> {
+        let node = self.run.graph.get(id);
         if !self.folded[id.0 as usize] {
+            let constant = matches!(node.op, Op::Const | Op::Table);
+            if constant
+                && !self.host.spreads_operands()
+                && !self.values.is_here(self.value(id, way))
+            {
+                return Ok(Arg::Mem(self.pooled(id, way)));
+            }
             return Ok(Arg::Reg(self.need(id, way)?));
         }
-        let node = self.run.graph.get(id);
         let mut at = match node.op {
             Op::Row => self.asm.row(node.imm, way)?,
             Op::Scalar => scalar_word(node.imm),
-            _ => self.pooled(id),
+            _ => self.pooled(id, way),
         };
         at.is_broadcast = node.op != Op::Row;
         Ok(Arg::Mem(at))
@@ -383,10 +357,8 @@ impl Emitter<'_> {
     pub fn result(&mut self, id: Id, way: u32, at: u32) -> Result<Register, CompileError> {
         let to = self.value(id, way);
         for from in self.run.graph.get(id).operands() {
-            let same = self.run.graph.get(from).op.is_condition()
-                == self.run.graph.get(id).op.is_condition();
             let value = self.value(from, way);
-            if same
+            if self.values.class(value) == self.values.class(to)
                 && !self.folded[from.0 as usize]
                 && self.values.dies(value, at)
                 && self.values.is_here(value)

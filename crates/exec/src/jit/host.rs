@@ -2,15 +2,18 @@
 
 use iced_x86::{Code, Register};
 use rocjitsu_lanes::Backend;
-use rocjitsu_lanes::trace::graph::Node;
+use rocjitsu_lanes::trace::graph::{Graph, Node};
 
-use super::avx512;
+use super::collect::Run;
+use super::{avx2, avx512};
 
 /// A set of vector instructions that runs are compiled to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Host {
     /// 16 lanes in zmm0–31; conditions are bits in k1–7.
     Avx512,
+    /// 8 lanes in ymm0–15, with FMA and F16C; conditions are vectors of zeros and ones.
+    Avx2,
 }
 
 /// The most vector registers that any host has.
@@ -21,7 +24,8 @@ impl Host {
     pub fn of(backend: Backend) -> Option<Host> {
         match backend {
             Backend::Avx512 => Some(Host::Avx512),
-            Backend::Avx2 | Backend::Scalar => None,
+            Backend::Avx2 => Some(Host::Avx2),
+            Backend::Scalar => None,
         }
     }
 
@@ -29,6 +33,7 @@ impl Host {
     pub fn lanes(self) -> u32 {
         match self {
             Host::Avx512 => 16,
+            Host::Avx2 => 8,
         }
     }
 
@@ -41,13 +46,33 @@ impl Host {
     pub fn vectors(self) -> usize {
         match self {
             Host::Avx512 => 32,
+            Host::Avx2 => 16,
         }
     }
 
     /// Whether conditions are bits in registers of their own, under which instructions work.
     pub fn has_masks(self) -> bool {
+        self == Host::Avx512
+    }
+
+    /// Whether an instruction's operand can be a word in memory for all lanes.
+    pub fn spreads_operands(self) -> bool {
+        self == Host::Avx512
+    }
+
+    /// Whether there is code for a node.
+    pub fn supports(self, graph: &Graph, node: &Node) -> bool {
         match self {
             Host::Avx512 => true,
+            Host::Avx2 => avx2::legal::supports(graph, node),
+        }
+    }
+
+    /// The run in terms of what the host has, if that is another one. With `full` it is for waves with all lanes active.
+    pub fn adapt(self, run: &Run, full: bool) -> Option<Run> {
+        match self {
+            Host::Avx512 => None,
+            Host::Avx2 => Some(avx2::legal::legal(run, full)),
         }
     }
 
@@ -55,6 +80,7 @@ impl Host {
     pub fn vector(self, number: u8) -> Register {
         let first = match self {
             Host::Avx512 => Register::ZMM0,
+            Host::Avx2 => Register::YMM0,
         };
         first + u32::from(number)
     }
@@ -63,6 +89,7 @@ impl Host {
     pub fn load(self) -> Code {
         match self {
             Host::Avx512 => Code::EVEX_Vmovdqa64_zmm_k1z_zmmm512,
+            Host::Avx2 => Code::VEX_Vmovdqa_ymm_ymmm256,
         }
     }
 
@@ -70,6 +97,7 @@ impl Host {
     pub fn store(self) -> Code {
         match self {
             Host::Avx512 => Code::EVEX_Vmovdqa64_zmmm512_k1z_zmm,
+            Host::Avx2 => Code::VEX_Vmovdqa_ymmm256_ymm,
         }
     }
 
@@ -77,6 +105,7 @@ impl Host {
     pub fn spread(self) -> Code {
         match self {
             Host::Avx512 => Code::EVEX_Vpbroadcastd_zmm_k1z_xmmm32,
+            Host::Avx2 => Code::VEX_Vpbroadcastd_ymm_xmmm32,
         }
     }
 
@@ -84,6 +113,7 @@ impl Host {
     pub fn memory_operand(self, node: &Node) -> Option<(usize, bool)> {
         match self {
             Host::Avx512 => avx512::select::memory_operand(node),
+            Host::Avx2 => avx2::select::memory_operand(node).map(|operand| (operand, false)),
         }
     }
 }

@@ -5,6 +5,8 @@
 #[cfg(target_arch = "x86_64")]
 mod assembler;
 #[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
 mod avx512;
 mod chain;
 mod collect;
@@ -24,6 +26,8 @@ mod order;
 #[cfg(target_arch = "x86_64")]
 mod plan;
 #[cfg(target_arch = "x86_64")]
+mod pool;
+#[cfg(target_arch = "x86_64")]
 mod scalar;
 #[cfg(target_arch = "x86_64")]
 mod turn;
@@ -36,6 +40,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
 use rocjitsu_lanes::Backend;
+use rocjitsu_lanes::trace::graph::{Graph, Node};
 
 use crate::code::Body;
 use crate::record::Record;
@@ -57,6 +62,8 @@ pub struct Area {
     spill: [[u32; 16]; SPILL_ROWS],
     /// The numbers of the lanes.
     lanes: [[u32; 16]; 4],
+    /// The bit of each of eight lanes.
+    bits: [u32; 8],
 }
 
 impl Default for Area {
@@ -65,6 +72,7 @@ impl Default for Area {
         Area {
             spill: [[0; 16]; SPILL_ROWS],
             lanes: [0, 1, 2, 3].map(row),
+            bits: std::array::from_fn(|lane| 1 << lane),
         }
     }
 }
@@ -144,6 +152,8 @@ pub enum Why {
     Dpp,
     /// It uses words of the scalar file that the run has written.
     Order,
+    /// The host has no short code for what it computes.
+    Host,
 }
 
 impl Why {
@@ -158,6 +168,7 @@ impl Why {
             Why::Operand => "operand",
             Why::Dpp => "DPP across rows or from inactive lanes",
             Why::Order => "order of scalar registers",
+            Why::Host => "no short code with the host's vector instructions",
         }
     }
 }
@@ -218,12 +229,12 @@ impl Jit {
         #[cfg(target_arch = "x86_64")]
         let native = {
             let host = host::Host::of(backend)
-                .ok_or_else(|| format!("the lane back end is {backend}, not avx512"))?;
+                .ok_or_else(|| format!("the lane back end is {backend}, not avx2 or avx512"))?;
             native::Native::new(host)?
         };
         #[cfg(not(target_arch = "x86_64"))]
         if backend == Backend::Scalar {
-            return Err(format!("the lane back end is {backend}, not avx512"));
+            return Err("there is no compiler for this host's instructions".to_owned());
         }
         Ok(Jit {
             threshold: options.threshold,
@@ -241,6 +252,14 @@ impl Jit {
     /// How many times a block is interpreted first.
     pub fn threshold(&self) -> u32 {
         self.threshold
+    }
+
+    /// Whether the host has code for a node.
+    pub(crate) fn supports(&self, _graph: &Graph, _node: &Node) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        return self.native.supports(_graph, _node);
+        #[cfg(not(target_arch = "x86_64"))]
+        true
     }
 
     /// Lets go of code memory; pieces of code keep what they lie in.
@@ -329,8 +348,9 @@ impl Jit {
             at += length.max(1);
         }
         #[cfg(target_arch = "x86_64")]
-        if let Some(run) = turn::inner(records, &pieces.list, lanes)
-            && let Ok((code, bytes)) = self.native.compile(&run, lanes)
+        if let Some(run) = turn::inner(records, &pieces.list, lanes, &|graph, node| {
+            self.supports(graph, node)
+        }) && let Ok((code, bytes)) = self.native.compile(&run, lanes)
         {
             pieces.inner = Some(code);
             self.bytes.fetch_add(bytes as u64, Relaxed);
@@ -343,7 +363,9 @@ impl Jit {
     fn run(&self, records: &[Record], lanes: u32, at: usize, pieces: &mut Pieces) -> usize {
         let mut limit = records.len();
         loop {
-            let found = collect::collect(&records[..limit], lanes);
+            let found = collect::collect(&records[..limit], lanes, &|graph, node| {
+                self.supports(graph, node)
+            });
             if found.operations < SHORTEST {
                 return 0;
             }

@@ -2,6 +2,8 @@
 
 use std::sync::{Arc, Mutex};
 
+use rocjitsu_lanes::trace::graph::{Graph, Node};
+
 use super::assembler::CompileError;
 use super::chain::{Chain, Member};
 use super::collect::Run;
@@ -75,10 +77,17 @@ impl Native {
         arena.reset();
     }
 
+    /// Whether there is code for a node.
+    pub fn supports(&self, graph: &Graph, node: &Node) -> bool {
+        self.host.supports(graph, node)
+    }
+
     /// Compiles a run for waves of `lanes` lanes. Returns the code and how many bytes it has.
     pub fn compile(&self, run: &Run, lanes: u32) -> Result<(Code, usize), CompileError> {
         let mut arena = self.arena.lock().unwrap_or_else(|e| e.into_inner());
         let mut variant = |full| -> Result<_, CompileError> {
+            let adapted = self.host.adapt(run, full);
+            let run = adapted.as_ref().unwrap_or(run);
             let address = arena.place(emit::bound(run))?;
             let emitted = emit::emit(run, self.host, lanes, full, address)?;
             let region = arena
@@ -92,7 +101,7 @@ impl Native {
             full,
             partial,
             pages: run.pages,
-            overwritten: run.overwritten(lanes / 16),
+            overwritten: run.overwritten(lanes),
             _regions: [first, second],
         };
         Ok((code, bytes + more))

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use rocjitsu_lanes::trace::graph::{Id, Op};
+use rocjitsu_lanes::trace::graph::{Id, Node, Op};
 
 use super::collect::{Run, Step};
 use super::host::Host;
@@ -12,11 +12,16 @@ use super::host::Host;
 pub const SIDE_BY_SIDE: usize = 1200;
 
 /// Nodes that are the same for all groups of lanes.
-pub fn uniform(run: &Run) -> Vec<bool> {
+pub fn uniform(run: &Run, host: Host) -> Vec<bool> {
     let mut uniform = vec![false; run.graph.nodes.len()];
     for (at, node) in run.graph.nodes.iter().enumerate() {
         uniform[at] = match node.op {
             Op::Row | Op::Mask | Op::Lane => false,
+            Op::Table => {
+                let table = &run.graph.tables[node.imm as usize];
+                let group = host.lanes() as usize;
+                table.chunks(group).all(|part| part == &table[..group])
+            }
             _ => node.operands().all(|id| uniform[id.0 as usize]),
         };
     }
@@ -42,7 +47,7 @@ pub fn ways(run: &Run, host: Host, uniform: &[bool], chunks: u32) -> u32 {
     let mut ends = vec![0i32; run.steps.len() + 1];
     for (at, step) in run.steps.iter().enumerate() {
         if let Step::Compute(id) = *step
-            && !run.graph.get(id).op.is_condition()
+            && takes_register(&run.graph.get(id), host)
         {
             if uniform[id.0 as usize] {
                 shared += 1;
@@ -58,11 +63,33 @@ pub fn ways(run: &Run, host: Host, uniform: &[bool], chunks: u32) -> u32 {
     // Those that are shared come back from memory where there are many.
     let registers = host.vectors() as i32;
     let room = registers - 2 - shared.min(registers / 3);
-    while ways > 1 && (most * ways as i32 > room || run.steps.len() * ways as usize > SIDE_BY_SIDE)
+    // What reaches the other half of 16 lanes, or differs there.
+    let across = |step: &Step| match *step {
+        Step::Compute(id) => match run.graph.get(id).op {
+            Op::Permute => true,
+            Op::Table => !uniform[id.0 as usize],
+            _ => false,
+        },
+        _ => false,
+    };
+    let fewest = match run.steps.iter().any(across) {
+        true => 16 / host.lanes(),
+        false => 1,
+    };
+    while ways > fewest
+        && (most * ways as i32 > room || run.steps.len() * ways as usize > SIDE_BY_SIDE)
     {
         ways /= 2;
     }
     ways
+}
+
+/// Whether a node's value is in a vector register while it is used.
+fn takes_register(node: &Node, host: Host) -> bool {
+    match node.op {
+        Op::Const | Op::Table => host.spreads_operands(),
+        op => !(host.has_masks() && op.is_condition()),
+    }
 }
 
 /// How often each node is used; stores count twice, as they take nothing but registers.

@@ -3,7 +3,7 @@
 
 use super::Piece;
 use super::chain::{When, branch};
-use super::collect::{Run, collect};
+use super::collect::{Run, Supports, collect};
 use super::flow;
 use super::order::{Touched, touched};
 use crate::record::{Class, Record};
@@ -12,7 +12,12 @@ use crate::wave::scalar;
 /// The run that a loop executes in all turns but the last, instead of the only run in `list`, if the block is one and
 /// there is something to be left out. Then everything else in the block can be done before the run: it is known by
 /// then whether there is another turn.
-pub fn inner(records: &[Record], list: &[Piece], lanes: u32) -> Option<Run> {
+pub fn inner(
+    records: &[Record],
+    list: &[Piece],
+    lanes: u32,
+    supports: Supports<'_>,
+) -> Option<Run> {
     let (first, last) = (records.first()?, records.last()?);
     let when = branch(last)?;
     if last.imm as u64 != first.pc || matches!(when, When::Always | When::Never) {
@@ -39,7 +44,7 @@ pub fn inner(records: &[Record], list: &[Piece], lanes: u32) -> Option<Run> {
         return None;
     }
     let from = records.iter().position(|r| r.class == Class::Valu)?;
-    let mut found = collect(&records[from..], lanes);
+    let mut found = collect(&records[from..], lanes, supports);
     let apart = |piece: &Piece| {
         let Piece::Record(n) = *piece else {
             return false;

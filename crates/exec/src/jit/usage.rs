@@ -30,13 +30,22 @@ pub struct Interpreted {
 }
 
 /// Counts that are being put together.
-#[derive(Default)]
-pub(crate) struct Tally {
+pub(crate) struct Tally<'h> {
+    supports: collect::Supports<'h>,
     total: Usage,
     by_name: HashMap<(&'static str, &'static str), u64>,
 }
 
-impl Tally {
+impl<'h> Tally<'h> {
+    /// No counts yet, on a host that has code for what `supports` says.
+    pub fn new(supports: collect::Supports<'h>) -> Tally<'h> {
+        Tally {
+            supports,
+            total: Usage::default(),
+            by_name: HashMap::new(),
+        }
+    }
+
     /// Adds `times` executions of a block for waves of `lanes` lanes. `pieces` is `None` if it was not decided
     /// how the block executes.
     pub fn add(
@@ -53,7 +62,8 @@ impl Tally {
             return;
         };
         let mut interpreted = |record: &Record| {
-            let key = (record.inst.op().name(), reason(record, lanes));
+            let why = reason(record, lanes, self.supports);
+            let key = (record.inst.op().name(), why);
             *self.by_name.entry(key).or_default() += times;
             times
         };
@@ -85,9 +95,11 @@ impl Tally {
     }
 }
 
-fn reason(record: &Record, lanes: u32) -> &'static str {
+fn reason(record: &Record, lanes: u32, supports: collect::Supports<'_>) -> &'static str {
     match record.class {
-        Class::Valu => collect::obstacle(record, lanes).map_or("alone among others", Why::text),
+        Class::Valu => {
+            collect::obstacle(record, lanes, supports).map_or("alone among others", Why::text)
+        }
         Class::Salu => "scalar operation that the compiler does not know",
         _ => "neither lane operation nor scalar arithmetic nor branch",
     }

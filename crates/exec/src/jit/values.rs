@@ -4,6 +4,7 @@
 use iced_x86::{Code, Instruction, MemoryOperand, Register};
 
 use super::assembler::{Arg, Assembler, CompileError, SPILL, with2};
+use super::avx2;
 use super::host::{Host, MOST_VECTORS};
 
 /// A node of the graph in one group of lanes.
@@ -106,6 +107,11 @@ impl Values {
         state.uses.last().is_none_or(|&last| last <= position)
     }
 
+    /// Which registers hold the value.
+    pub fn class(&self, value: Value) -> Class {
+        self.states[value.0 as usize].class
+    }
+
     /// Whether the value is in a register.
     pub fn is_here(&self, value: Value) -> bool {
         self.states[value.0 as usize].register.is_some()
@@ -141,6 +147,9 @@ impl Values {
             Home::Lane(way) => asm.lane_numbers(way),
             Home::Mask(n, way) => asm.mask(n, way),
         };
+        if let (Home::Mask(..), false) = (home, self.host.has_masks()) {
+            return avx2::load_mask(asm, to, at);
+        }
         let code = match (self.state(value).class, home) {
             (Class::Condition, _) => Code::VEX_Kmovw_kr_km16,
             (Class::Vector, Home::Word(_)) => self.host.spread(),

@@ -448,11 +448,17 @@ pub fn looped(
     code
 }
 
-/// Executes a sequence compiled and interpreted, and compares what is left behind. Tells what was compiled.
+/// The back ends of this host that runs are compiled for.
+pub fn compilers() -> impl Iterator<Item = Backend> {
+    Backend::supported().filter(|&backend| backend != Backend::Scalar)
+}
+
+/// Executes a sequence interpreted by plain lanes, and compiled for every back end, and compares what is left behind.
+/// Tells what was compiled for each.
 ///
 /// # Panics
 /// They differ.
-pub fn check(target: Target, start: &Start, code: &[Vec<u8>]) -> Report {
+pub fn check(target: Target, start: &Start, code: &[Vec<u8>]) -> Vec<(Backend, Report)> {
     let mut bytes = code.concat();
     let end: u32 = if target.generation() == 9 {
         0xbf81_0000
@@ -461,58 +467,75 @@ pub fn check(target: Target, start: &Start, code: &[Vec<u8>]) -> Report {
     };
     bytes.extend(end.to_le_bytes());
     let (want, _) = execute(target, Backend::Scalar, Options::OFF, start, &bytes);
-    let (got, report) = execute(target, Backend::Avx512, COMPILED, start, &bytes);
-    if got != want {
-        let set = target.execution_set(start.lanes);
-        let text: Vec<String> = code
+    let compare = |backend| {
+        let (got, report) = execute(target, backend, COMPILED, start, &bytes);
+        if got != want {
+            panic!(
+                "{backend}: {}",
+                difference(target, start, code, &got, &want)
+            );
+        }
+        (backend, report)
+    };
+    compilers().map(compare).collect()
+}
+
+/// What is left behind otherwise than it should be.
+fn difference(
+    target: Target,
+    start: &Start,
+    code: &[Vec<u8>],
+    got: &Outcome,
+    want: &Outcome,
+) -> String {
+    let set = target.execution_set(start.lanes);
+    let text: Vec<String> = code
+        .iter()
+        .map(|c| decode(target, set, c).map_or_else(|e| e.to_string(), |i| i.text(set)))
+        .collect();
+    let mut differ = Vec::new();
+    for (r, (g, w)) in got.vectors.iter().zip(&want.vectors).enumerate() {
+        for (lane, (g, w)) in g
             .iter()
-            .map(|c| decode(target, set, c).map_or_else(|e| e.to_string(), |i| i.text(set)))
-            .collect();
-        let mut differ = Vec::new();
-        for (r, (g, w)) in got.vectors.iter().zip(&want.vectors).enumerate() {
-            for (lane, (g, w)) in g
-                .iter()
-                .zip(w)
-                .enumerate()
-                .filter(|(_, (g, w))| g != w)
-                .take(2)
-            {
-                differ.push(format!("v{r}[{lane}]: {g:#x}, not {w:#x}"));
-            }
+            .zip(w)
+            .enumerate()
+            .filter(|(_, (g, w))| g != w)
+            .take(2)
+        {
+            differ.push(format!("v{r}[{lane}]: {g:#x}, not {w:#x}"));
         }
-        for (n, (g, w)) in got.scalars.iter().zip(&want.scalars).enumerate() {
-            if g != w {
-                differ.push(format!("s{n}: {g:#x}, not {w:#x}"));
-            }
-        }
-        if got.fault != want.fault {
-            differ.push(format!("{:?}, not {:?}", got.fault, want.fault));
-        }
-        if got.lds != want.lds {
-            differ.push("LDS".to_owned());
-        }
-        if got.scc != want.scc {
-            differ.push(format!("scc: {}", got.scc));
-        }
-        for (n, (g, w)) in got.turns.iter().zip(&want.turns).enumerate() {
-            if g != w {
-                differ.push(format!("turn {n}: {g:x?}, not {w:x?}"));
-                break;
-            }
-        }
-        for (name, times) in &want.forms {
-            let got = got.forms.get(name).copied().unwrap_or_default();
-            if got != *times {
-                differ.push(format!("{name}: {got} times, not {times}"));
-            }
-        }
-        panic!(
-            "{target} {start:x?}\n  {}\n{}",
-            text.join("\n  "),
-            differ.join("\n")
-        );
     }
-    report
+    for (n, (g, w)) in got.scalars.iter().zip(&want.scalars).enumerate() {
+        if g != w {
+            differ.push(format!("s{n}: {g:#x}, not {w:#x}"));
+        }
+    }
+    if got.fault != want.fault {
+        differ.push(format!("{:?}, not {:?}", got.fault, want.fault));
+    }
+    if got.lds != want.lds {
+        differ.push("LDS".to_owned());
+    }
+    if got.scc != want.scc {
+        differ.push(format!("scc: {}", got.scc));
+    }
+    for (n, (g, w)) in got.turns.iter().zip(&want.turns).enumerate() {
+        if g != w {
+            differ.push(format!("turn {n}: {g:x?}, not {w:x?}"));
+            break;
+        }
+    }
+    for (name, times) in &want.forms {
+        let got = got.forms.get(name).copied().unwrap_or_default();
+        if got != *times {
+            differ.push(format!("{name}: {got} times, not {times}"));
+        }
+    }
+    format!(
+        "{target} {start:x?}\n  {}\n{}",
+        text.join("\n  "),
+        differ.join("\n")
+    )
 }
 
 /// EXEC: all lanes, none, some.

@@ -94,10 +94,12 @@ pub enum Op {
     MinF,
     /// f32 maximum, as `MinF`.
     MaxF,
-    /// f32 maximum that is `b` where either is NaN.
+    /// f32 maximum that is `b` where either is NaN or both are zero.
     MaxOrB,
-    /// f32 sum rounded as `imm` says: 1 down, 2 up, 3 toward zero.
-    AddRounded,
+    /// f32 minimum, as `MaxOrB`.
+    MinOrB,
+    /// f32 sum rounded to odd; the third operand is the integer 1 in every lane.
+    AddOdd,
     /// f32 rounded to an integer as `imm` says: 0 to nearest even, 1 down, 2 up, 3 toward zero.
     RoundF,
     /// f32 `a` times two to the power of `b`, an f32 that is an integer.
@@ -182,6 +184,20 @@ pub enum Op {
     MaskHigh,
     /// A condition of 16 from two of 8: low, high.
     MaskJoin,
+
+    // What kernels are never traced to: a compiler for a narrower host puts these in place of other nodes.
+    /// The lanes of `b` whose bits of `imm` are set, the others of `a`.
+    Blend,
+    /// The quarters of a vector of 32 bytes that `imm` names, two bits for each.
+    Quarters,
+    /// In each 16 bytes: the first two words of `a` and of `b`, in turns.
+    UnpackLow,
+    /// In each 16 bytes: the last two words of `a` and of `b`, in turns.
+    UnpackHigh,
+    /// In each 16 bytes: two words of `a`, then two of `b`, that `imm` names, two bits for each.
+    Shuffle,
+    /// f64 minimum that is `b` where either is NaN.
+    MinOrBD,
 }
 
 impl Op {
@@ -260,6 +276,11 @@ impl Graph {
             self.nodes.push(node);
         }
         id
+    }
+
+    /// The node as it is, for those who choose nodes by what their host has.
+    pub fn exact(&mut self, node: Node) -> Id {
+        self.put(node.op, node.args, node.imm)
     }
 
     /// A node without operands.
@@ -758,8 +779,8 @@ impl Graph {
         let node = self.get(a);
         match node.op {
             Widen => self.get(node.args[0]).op != ToF16,
-            AddF | SubF | MulF | DivF | SqrtF | FmaF | MinF | MaxF | AddRounded | RoundF
-            | ScaleF | FromI | FromU | FromF16 => false,
+            AddF | SubF | MulF | DivF | SqrtF | FmaF | MinF | MaxF | AddOdd | RoundF | ScaleF
+            | FromI | FromU | FromF16 => false,
             _ => true,
         }
     }

@@ -397,10 +397,7 @@ unsafe impl Lanes for Trace {
         one(Op::Widen, one(Op::ToF16, a, 3), 0)
     }
     fn add_odd_f32(a: Id, b: Id) -> Id {
-        let [down, up, cut] = [1, 2, 3].map(|to| with(|g| g.two(Op::AddRounded, a, b, to)));
-        // Neighbours differ in the last bit, equal ones do not, whatever the sign of zero.
-        let inexact = Self::and(Self::xor(down, up), Self::splat(1));
-        Self::or(cut, inexact)
+        three(Op::AddOdd, a, b, Self::splat(1))
     }
     const RANKS_NANS: bool = true;
     fn may_signal(a: Id) -> bool {

@@ -2,15 +2,13 @@
 
 pub mod select;
 
-use std::ops::Range;
-
-use iced_x86::{Code, Instruction, Register};
+use iced_x86::{Code, Instruction, Register, RoundingControl};
 use rocjitsu_lanes::trace::graph::{Id, Op};
 
 use super::assembler::{Arg, CompileError, masked, with2, with2_imm, with3, with3_imm};
 use super::emit::Emitter;
 use super::values::Class;
-use select::{binary, blend, blend_wide, high_half, unary};
+use select::{add_rounded, binary, blend, high_half, unary};
 
 impl Emitter<'_> {
     /// Computes a node that is no leaf.
@@ -49,10 +47,8 @@ impl Emitter<'_> {
                 let mask = self.need(a, way)?;
                 let (other, chosen) = (self.need(c, way)?, self.arg(b, way)?);
                 let to = self.result(id, way, at)?;
-                self.asm.put(match node.op {
-                    Select => blend(to, mask, chosen, other),
-                    _ => blend_wide(to, mask, chosen, other),
-                })
+                let wide = node.op == SelectD;
+                self.asm.put(blend(wide, to, mask, chosen, other))
             }
             MaskNot => {
                 let from = self.need(a, way)?;
@@ -76,6 +72,7 @@ impl Emitter<'_> {
                     _ => with3(Code::VEX_Kunpckbw_kr_kr_kr, to, y, Arg::Reg(x)),
                 })
             }
+            AddOdd => self.add_odd(id, way, at),
             HighHalf => {
                 let from = self.need(a, way)?;
                 let to = self.result(id, way, at)?;
@@ -94,17 +91,10 @@ impl Emitter<'_> {
         }
     }
 
-    /// Stores a mask, or the part of some groups. The whole at once where it can be: what reads it next reads it
-    /// whole, and does not wait for that.
-    pub fn store_mask_avx512(
-        &mut self,
-        n: u32,
-        id: Id,
-        ways: Range<u32>,
-    ) -> Result<(), CompileError> {
-        let at = ways.start;
+    /// Stores a mask of all groups at once: what reads it next reads it whole, and does not wait for that.
+    pub fn store_mask_avx512(&mut self, n: u32, id: Id) -> Result<(), CompileError> {
         let mut parts = Vec::new();
-        for way in ways {
+        for way in 0..self.ways {
             parts.push(self.need(id, way)?);
         }
         let mut join = Code::VEX_Kunpckwd_kr_kr_kr;
@@ -126,8 +116,31 @@ impl Emitter<'_> {
             }
             parts = joined;
         }
-        let to = self.asm.mask(n, at);
+        let to = self.asm.mask(n, 0);
         self.asm.put(Instruction::with2(store, to, parts[0]))
+    }
+
+    /// The sum toward zero, its last bit set where it is not exact: where the neighbours of the exact sum, which
+    /// differ in that bit, are not one; whatever the sign of zero.
+    fn add_odd(&mut self, id: Id, way: u32, at: u32) -> Result<(), CompileError> {
+        let [a, b, one] = self.run.graph.get(id).args;
+        let (x, y) = (self.need(a, way)?, self.need(b, way)?);
+        let (down, up) = (
+            self.values.scratch(&mut self.asm, Class::Vector)?,
+            self.values.scratch(&mut self.asm, Class::Vector)?,
+        );
+        let one = self.arg(one, way)?;
+        let to = self.result(id, way, at)?;
+        let sum = |to, rounding| add_rounded(to, x, y, rounding);
+        self.asm.put(sum(down, RoundingControl::RoundDown))?;
+        self.asm.put(sum(up, RoundingControl::RoundUp))?;
+        let ternary = Code::EVEX_Vpternlogd_zmm_k1z_zmm_zmmm512b32_imm8;
+        let differ_and_third = 0x28;
+        self.asm
+            .put(with3_imm(ternary, down, up, one, differ_and_third))?;
+        self.asm.put(sum(to, RoundingControl::RoundTowardZero))?;
+        let or = Code::EVEX_Vpord_zmm_k1z_zmm_zmmm512b32;
+        self.asm.put(with3(or, to, to, Arg::Reg(down)))
     }
 
     fn logic(&mut self, id: Id, way: u32, at: u32) -> Result<(), CompileError> {

@@ -3,7 +3,7 @@
 use iced_x86::{Code, IcedError, Instruction, Register, RoundingControl};
 use rocjitsu_lanes::trace::graph::{Node, Op};
 
-use super::super::assembler::{Arg, masked, with2, with2_imm, with3, with3_imm};
+use super::super::assembler::{Arg, half, masked, with2, with2_imm, with3, with3_imm};
 
 /// The operand that a node's instruction can take from memory, and whether a word spread over the lanes will do.
 pub fn memory_operand(node: &Node) -> Option<(usize, bool)> {
@@ -19,6 +19,7 @@ pub fn memory_operand(node: &Node) -> Option<(usize, bool)> {
         HighToLow => Some((0, false)),
         Bytes | Permute => Some((1, false)),
         Select => Some((1, true)),
+        AddOdd => Some((2, true)),
         Logic => match node.operands().count() {
             2 | 3 => Some((node.operands().count() - 1, true)),
             _ => None,
@@ -54,54 +55,63 @@ pub fn unary(node: &Node, to: Register, from: Arg) -> Result<Instruction, IcedEr
         SqrtF => with2(Code::EVEX_Vsqrtps_zmm_k1z_zmmm512b32_er, to, from),
         SqrtD => with2(Code::EVEX_Vsqrtpd_zmm_k1z_zmmm512b64_er, to, from),
         LeadingZeros => with2(Code::EVEX_Vplzcntd_zmm_k1z_zmmm512b32, to, from),
-        FromID => with2(Code::EVEX_Vcvtdq2pd_zmm_k1z_ymmm256b32_er, to, half(from)),
-        FromUD => with2(Code::EVEX_Vcvtudq2pd_zmm_k1z_ymmm256b32_er, to, half(from)),
-        FromFD => with2(Code::EVEX_Vcvtps2pd_zmm_k1z_ymmm256b32_sae, to, half(from)),
-        ToID => with2(Code::EVEX_Vcvttpd2dq_ymm_k1z_zmmm512b64_sae, ymm(to), from),
-        ToUD => with2(Code::EVEX_Vcvttpd2udq_ymm_k1z_zmmm512b64_sae, ymm(to), from),
-        ToFD => with2(Code::EVEX_Vcvtpd2ps_ymm_k1z_zmmm512b64_er, ymm(to), from),
+        FromID => with2(Code::EVEX_Vcvtdq2pd_zmm_k1z_ymmm256b32_er, to, from.half()),
+        FromUD => with2(Code::EVEX_Vcvtudq2pd_zmm_k1z_ymmm256b32_er, to, from.half()),
+        FromFD => with2(Code::EVEX_Vcvtps2pd_zmm_k1z_ymmm256b32_sae, to, from.half()),
+        ToID => with2(Code::EVEX_Vcvttpd2dq_ymm_k1z_zmmm512b64_sae, half(to), from),
+        ToUD => with2(
+            Code::EVEX_Vcvttpd2udq_ymm_k1z_zmmm512b64_sae,
+            half(to),
+            from,
+        ),
+        ToFD => with2(Code::EVEX_Vcvtpd2ps_ymm_k1z_zmmm512b64_er, half(to), from),
         FromI => with2(Code::EVEX_Vcvtdq2ps_zmm_k1z_zmmm512b32_er, to, from),
         FromU => with2(Code::EVEX_Vcvtudq2ps_zmm_k1z_zmmm512b32_er, to, from),
         ToI => with2(Code::EVEX_Vcvttps2dq_zmm_k1z_zmmm512b32_sae, to, from),
         ToU => with2(Code::EVEX_Vcvttps2udq_zmm_k1z_zmmm512b32_sae, to, from),
-        Widen => with2(Code::EVEX_Vpmovzxwd_zmm_k1z_ymmm256, to, half(from)),
-        FromF16 => with2(Code::EVEX_Vcvtph2ps_zmm_k1z_ymmm256_sae, to, half(from)),
-        Narrow => with2(Code::EVEX_Vpmovdw_ymmm256_k1z_zmm, ymm(to), from),
+        Widen => with2(Code::EVEX_Vpmovzxwd_zmm_k1z_ymmm256, to, from.half()),
+        FromF16 => with2(Code::EVEX_Vcvtph2ps_zmm_k1z_ymmm256_sae, to, from.half()),
+        Narrow => with2(Code::EVEX_Vpmovdw_ymmm256_k1z_zmm, half(to), from),
         _ => with2_imm(
             Code::EVEX_Vcvtps2ph_ymmm256_k1z_zmm_imm8_sae,
-            ymm(to),
+            half(to),
             from,
             imm,
         ),
     }
 }
 
-/// `mask ? chosen : other`.
-pub fn blend(
+/// The f32 sum, rounded in a way of its own.
+pub fn add_rounded(
     to: Register,
-    mask: Register,
-    chosen: Arg,
-    other: Register,
+    a: Register,
+    b: Register,
+    rounding: RoundingControl,
 ) -> Result<Instruction, IcedError> {
-    let code = Code::EVEX_Vpblendmd_zmm_k1z_zmm_zmmm512b32;
-    masked(with3(code, to, other, chosen), mask)
+    let mut sum = Instruction::with3(Code::EVEX_Vaddps_zmm_k1z_zmm_zmmm512b32_er, to, a, b)?;
+    sum.set_rounding_control(rounding);
+    Ok(sum)
 }
 
-/// `mask ? chosen : other`, in 64-bit lanes.
-pub fn blend_wide(
+/// `mask ? chosen : other`, in lanes of 32 or of 64 bits.
+pub fn blend(
+    wide: bool,
     to: Register,
     mask: Register,
     chosen: Arg,
     other: Register,
 ) -> Result<Instruction, IcedError> {
-    let code = Code::EVEX_Vpblendmq_zmm_k1z_zmm_zmmm512b64;
+    let code = match wide {
+        false => Code::EVEX_Vpblendmd_zmm_k1z_zmm_zmmm512b32,
+        true => Code::EVEX_Vpblendmq_zmm_k1z_zmm_zmmm512b64,
+    };
     masked(with3(code, to, other, chosen), mask)
 }
 
 /// The instruction of [`Op::HighHalf`].
 pub fn high_half(to: Register, from: Register) -> Result<Instruction, IcedError> {
     let code = Code::EVEX_Vextracti64x4_ymmm256_k1z_zmm_imm8;
-    Instruction::with3(code, ymm(to), from, 1)
+    Instruction::with3(code, half(to), from, 1)
 }
 
 /// The instruction of a node with two operands.
@@ -145,7 +155,7 @@ pub fn binary(node: &Node, to: Register, a: Register, b: Arg) -> Result<Instruct
             Code::EVEX_Vinserti64x4_zmm_k1z_zmm_ymmm256_imm8,
             to,
             a,
-            half(b),
+            b.half(),
             1,
         ),
         AddF => plain(Code::EVEX_Vaddps_zmm_k1z_zmm_zmmm512b32_er),
@@ -155,15 +165,6 @@ pub fn binary(node: &Node, to: Register, a: Register, b: Arg) -> Result<Instruct
         MinF => with(Code::EVEX_Vrangeps_zmm_k1z_zmm_zmmm512b32_imm8_sae, 4),
         MaxF => with(Code::EVEX_Vrangeps_zmm_k1z_zmm_zmmm512b32_imm8_sae, 5),
         MaxOrB => plain(Code::EVEX_Vmaxps_zmm_k1z_zmm_zmmm512b32_sae),
-        AddRounded => {
-            let mut sum = plain(Code::EVEX_Vaddps_zmm_k1z_zmm_zmmm512b32_er)?;
-            sum.set_rounding_control(match node.imm {
-                1 => RoundingControl::RoundDown,
-                2 => RoundingControl::RoundUp,
-                _ => RoundingControl::RoundTowardZero,
-            });
-            Ok(sum)
-        }
         AddD => plain(Code::EVEX_Vaddpd_zmm_k1z_zmm_zmmm512b64_er),
         MulD => plain(Code::EVEX_Vmulpd_zmm_k1z_zmm_zmmm512b64_er),
         CompareI => with(Code::EVEX_Vpcmpd_kr_k1_zmm_zmmm512b32_imm8, node.imm),
@@ -172,19 +173,5 @@ pub fn binary(node: &Node, to: Register, a: Register, b: Arg) -> Result<Instruct
         CompareD => with(Code::EVEX_Vcmppd_kr_k1_zmm_zmmm512b64_imm8_sae, node.imm),
         TestZero => plain(Code::EVEX_Vptestnmd_kr_k1_zmm_zmmm512b32),
         _ => plain(Code::EVEX_Vptestmd_kr_k1_zmm_zmmm512b32),
-    }
-}
-
-fn ymm(register: Register) -> Register {
-    match register {
-        Register::None => Register::None,
-        zmm => Register::YMM0 + (zmm as u32 - Register::ZMM0 as u32),
-    }
-}
-
-fn half(arg: Arg) -> Arg {
-    match arg {
-        Arg::Reg(r) => Arg::Reg(ymm(r)),
-        memory => memory,
     }
 }
