@@ -346,8 +346,14 @@ fn scalar_word(format: u8, op: u32, [a, b, c, d]: [u8; 4]) -> u32 {
         251..=254 => u32::from(n),
         255 => 255,
     };
+    // From 0x60 on the bits are those of other formats.
+    let two = if op & 0x60 == 0x60 {
+        op & 0x5f
+    } else {
+        op & 0x7f
+    };
     match (format, op & 0x300) {
-        (6, _) => 0x8000_0000 | (op & 0x5f) << 23 | register(d) << 16 | source(b) << 8 | source(a),
+        (6, _) => 0x8000_0000 | two << 23 | register(d) << 16 | source(b) << 8 | source(a),
         (_, 0) => 0xbf00_0000 | (op & 0x3f) << 16 | source(b) << 8 | source(a),
         (_, 0x100) => {
             0xb000_0000 | (op & 0x1f) << 23 | register(d) << 16 | u32::from(b) << 8 | u32::from(c)
