@@ -113,7 +113,7 @@ fn run_loop<L: Lanes>(
                 ended(block, own, left_at, counts)
             }
             Some(chain) => {
-                // SAFETY: code is compiled only for the back end that stands for AVX-512; the wave is at the block
+                // SAFETY: code is compiled for the back end that executes here, which the host supports; the wave is at the block
                 // and in the state of its key.
                 let back = unsafe { chain.run(cx, &mut left) };
                 let Seen { own, chained, .. } = seen;
