@@ -226,3 +226,48 @@ kernel memory_uninitialised_lds(u32 *out, const u32 *in, u32 *) {
     barrier();
     out[group * 256 + item] = words[item];
 }
+
+// Far behind a buffer, where the next one lies: found only with a red zone as large.
+kernel memory_redzone(u32 *out, const u32 *in, u32 *) {
+    out[group * 256 + item] = in[18432 + (item & 63)];
+}
+
+// An atomic at an address that is no multiple of its size.
+kernel memory_misaligned_atomic(u32 *out, const u32 *, u32 *) {
+    u8 *bytes = (u8 *)(out + item) + 2;
+    __hip_atomic_fetch_add((u32 *)bytes, 1, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+}
+
+// A register that nothing has written.
+kernel memory_uninitialised_register(u32 *out, const u32 *, u32 *) {
+    u32 x;
+    asm volatile("v_mov_b32 %0, v20" : "=v"(x) : : "v20");
+    out[group * 256 + item] = x;
+}
+
+// The second half of the output, which the host has not filled either.
+kernel memory_uninitialised_memory(u32 *out, const u32 *, u32 *) {
+    out[group * 256 + item] = out[1024 + item];
+}
+
+// Instructions that follow each other too closely for hardware that does not wait by itself.
+#if __gfx90a__ || __gfx942__
+#define TOO_CLOSE(between) "s_nop 0\nv_readfirstlane_b32 s40, %1\n" between "v_readlane_b32 s41, %1, s40\ns_nop 7\nv_mov_b32 %0, s41"
+#define MEND "s_nop 3\n"
+#elif __gfx1100__
+#define TOO_CLOSE(between) "v_exp_f32 v20, %1\n" between "v_add_f32 %0, v20, v20"
+#define MEND "s_waitcnt_depctr 0xfff\n"
+#else
+#define TOO_CLOSE(between) "v_add_nc_u32 v20, s40, %1\ns_mov_b32 s40, 7\n" between "v_add_nc_u32 %0, s40, v20"
+#define MEND "s_wait_alu 0xfffe\n"
+#endif
+kernel hazard_close(u32 *out, const u32 *, u32 *) {
+    u32 x;
+    asm volatile(TOO_CLOSE("") : "=v"(x) : "v"(item & 15) : "v20", "s40", "s41");
+    out[group * 256 + item] = x;
+}
+kernel good_nop(u32 *out, const u32 *, u32 *) {
+    u32 x;
+    asm volatile(TOO_CLOSE(MEND) : "=v"(x) : "v"(item & 15) : "v20", "s40", "s41");
+    out[group * 256 + item] = x;
+}

@@ -115,7 +115,7 @@ fn byte(element: Element, x: f32) -> u32 {
 
 /// Best nanoseconds of an instruction on `backend`.
 fn instruction(op: &MatrixOp, backend: Backend, data: Data, repeat: u32) -> f64 {
-    let prepared = Prepared::new(op);
+    let prepared = Prepared::new(op, true);
     let need = op.registers();
     let mut random = Random(1, data);
     let (a, b) = (
@@ -216,7 +216,7 @@ fn rule(op: &MatrixOp) -> Rule {
 pub fn instructions(repeat: u32) {
     println!(
         "== matrix instructions alone, GMAC/s: native f32 FMA loop, native loop of the same rule (operands in the first \
-         cache, sums in registers); then per back end normal numbers | small whole numbers, each in percent of the \
+         cache, sums in registers), where these are quick the same loop with sums loaded and stored for each instruction; then per back end normal numbers | small whole numbers, each in percent of the \
          native loop of the same rule, and fast matrix products in percent of the FMA loop"
     );
     for (target, name, format) in INSTRUCTIONS {
@@ -231,6 +231,8 @@ pub fn instructions(repeat: u32) {
         let peak = native::fma(madds as u64, repeat);
         let rule = rule(&op);
         let same = rules::time(rule, madds, repeat).unwrap_or(f64::NAN);
+        let words = op.m * op.n * op.blocks * op.d.bits().div_ceil(32);
+        let through_memory = rules::time_through_memory(rule, op.stored_k(), words, repeat);
         let rate = |ns: f64| madds as f64 / ns;
         let format = if op.f8f6f4 {
             format!(" {:?}", op.a)
@@ -243,6 +245,9 @@ pub fn instructions(repeat: u32) {
             rate(peak),
             rate(same)
         );
+        if let Some(ns) = through_memory {
+            line += &format!(" (C, D in memory {:6.1})", rate(ns));
+        }
         let mut fast = op;
         fast.mods.fast = true;
         for backend in Backend::supported().filter(|&backend| backend != Backend::Scalar) {
@@ -255,6 +260,9 @@ pub fn instructions(repeat: u32) {
                 same / normal * 100.0,
                 same / whole * 100.0
             );
+            if let Some(ns) = through_memory {
+                line += &format!(" ({:3.0} % in memory)", ns / normal * 100.0);
+            }
             if matches!(rule, Rule::Tree | Rule::Fused(_) | Rule::FusedByParity) {
                 let fast = instruction(&fast, backend, Data::Normal, repeat);
                 line += &format!(" fast {:6.1} ({:3.0} %)", rate(fast), peak / fast * 100.0);

@@ -89,9 +89,49 @@ pub fn time(rule: Rule, madds: usize, repeat: u32) -> Option<f64> {
     Some(best / (TURNS * K * ROWS * columns) as f64 * madds as f64)
 }
 
+/// The sums of a strip in memory.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+struct Tile([[f32; COLUMNS]; ROWS]);
+
+/// Nanoseconds for an instruction of K = `k` with `sums` accumulators (those of f64 count twice) that are loaded and
+/// stored, in the first cache, four instructions in turn: what an emulator has to do whose registers are memory. `None`
+/// without AVX-512, and for rules that take long enough for that not to matter.
+pub fn time_through_memory(rule: Rule, k: usize, sums: usize, repeat: u32) -> Option<f64> {
+    let rows = match rule {
+        Rule::Chain | Rule::Double => k,
+        Rule::Integer => k / 4,
+        _ => return None,
+    };
+    if !rocjitsu_lanes::Backend::Avx512.is_supported() || rows > K {
+        return None;
+    }
+    const TURNS: usize = 20_000;
+    let panels = Panels::new();
+    let mut tiles = vec![Tile([[0.0; COLUMNS]; ROWS]); 4 * sums.div_ceil(ROWS * COLUMNS)];
+    let mut best = f64::INFINITY;
+    for _ in 0..repeat.max(1) {
+        let start = Instant::now();
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: the host has AVX-512.
+        unsafe {
+            avx512::run_through_memory(
+                black_box(rule),
+                black_box(&panels),
+                rows,
+                TURNS,
+                &mut tiles,
+            );
+        }
+        black_box(&mut tiles);
+        best = best.min(start.elapsed().as_nanos() as f64);
+    }
+    Some(best / (4 * TURNS) as f64)
+}
+
 #[cfg(target_arch = "x86_64")]
 mod avx512 {
-    use super::{COLUMNS, K, Panels, ROWS, Rule};
+    use super::{COLUMNS, K, Panels, ROWS, Rule, Tile};
     use std::arch::x86_64::*;
 
     type Sums = [[__m512; 2]; ROWS];
@@ -138,7 +178,10 @@ mod avx512 {
     /// Adds products along K to sums in registers: a macro, because a function would have them in memory.
     macro_rules! chain {
         ($panels:expr, $sums:ident) => {
-            for (a, b) in $panels.a.iter().zip(&$panels.b) {
+            chain!($panels, $sums, K)
+        };
+        ($panels:expr, $sums:ident, $rows:expr) => {
+            for (a, b) in $panels.a.iter().zip(&$panels.b).take($rows) {
                 let b = columns(b);
                 for (a, [low, high]) in a.iter().zip(&mut $sums) {
                     let a = _mm512_set1_ps(*a);
@@ -160,23 +203,91 @@ mod avx512 {
         }
     }
 
+    /// The same in f64.
+    macro_rules! double {
+        ($panels:expr, $sums:ident, $rows:expr) => {
+            for (a, b) in $panels.a.iter().zip(&$panels.b).take($rows) {
+                let b = columns(b).map(|b| _mm512_castps_pd(b));
+                for (sums, a) in $sums.iter_mut().zip(a) {
+                    let a = _mm512_castps_pd(_mm512_set1_ps(*a));
+                    for (sum, b) in sums.iter_mut().zip(b) {
+                        let d = _mm512_castps_pd(*sum);
+                        *sum = _mm512_castpd_ps(_mm512_fmadd_pd(a, b, d));
+                    }
+                }
+            }
+        };
+    }
+
     feature! {
         #[inline(never)]
         fn double(panels: &Panels, turns: usize, out: &mut Sums) {
             let mut sums = *out;
             for _ in 0..turns {
-                for (a, b) in panels.a.iter().zip(&panels.b) {
-                    let b = columns(b).map(|b| _mm512_castps_pd(b));
-                    for (sums, a) in sums.iter_mut().zip(a) {
-                        let a = _mm512_castps_pd(_mm512_set1_ps(*a));
-                        for (sum, b) in sums.iter_mut().zip(b) {
-                            let d = _mm512_castps_pd(*sum);
-                            *sum = _mm512_castpd_ps(_mm512_fmadd_pd(a, b, d));
+                double!(panels, sums, K);
+            }
+            *out = sums;
+        }
+    }
+
+    /// Bytes, four products a word: a panel row is four of K.
+    macro_rules! integer {
+        ($panels:expr, $sums:ident, $rows:expr) => {
+            for (a, b) in $panels.a.iter().zip(&$panels.b).take($rows) {
+                let b = columns(b).map(|b| _mm512_castps_si512(b));
+                for (sums, a) in $sums.iter_mut().zip(a) {
+                    let a = _mm512_set1_epi32(a.to_bits() as i32);
+                    for (sum, b) in sums.iter_mut().zip(b) {
+                        let d = _mm512_castps_si512(*sum);
+                        *sum = _mm512_castsi512_ps(_mm512_dpbusd_epi32(d, a, b));
+                    }
+                }
+            }
+        };
+    }
+
+    /// Strips of a rule whose sums are loaded, and stored.
+    macro_rules! through_memory {
+        ($name:ident, $rule:ident) => {
+            feature! {
+                #[inline(never)]
+                fn $name(panels: &Panels, rows: usize, turns: usize, tiles: &mut [Tile]) {
+                    for _ in 0..turns {
+                        for tile in &mut *tiles {
+                            let mut sums = [[_mm512_setzero_ps(); 2]; ROWS];
+                            for (row, sums) in tile.0.iter().zip(&mut sums) {
+                                *sums = columns(row);
+                            }
+                            $rule!(panels, sums, rows);
+                            for (sums, row) in sums.iter().zip(&mut tile.0) {
+                                // SAFETY: a row has 32 floats.
+                                unsafe {
+                                    _mm512_storeu_ps(row.as_mut_ptr(), sums[0]);
+                                    _mm512_storeu_ps(row[16..].as_mut_ptr(), sums[1]);
+                                }
+                            }
                         }
                     }
                 }
             }
-            *out = sums;
+        };
+    }
+    through_memory!(chain_through_memory, chain);
+    through_memory!(double_through_memory, double);
+    through_memory!(integer_through_memory, integer);
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,fma,avx2")]
+    pub fn run_through_memory(
+        rule: Rule,
+        panels: &Panels,
+        rows: usize,
+        turns: usize,
+        tiles: &mut [Tile],
+    ) {
+        match rule {
+            Rule::Double => double_through_memory(panels, rows, turns, tiles),
+            Rule::Integer => integer_through_memory(panels, rows, turns, tiles),
+            _ => chain_through_memory(panels, rows, turns, tiles),
         }
     }
 
@@ -291,21 +402,11 @@ mod avx512 {
     }
 
     feature! {
-        /// Four products a word: a panel row is four of K.
         #[inline(never)]
         fn integer(panels: &Panels, turns: usize, out: &mut Sums) {
             let mut sums = *out;
             for _ in 0..turns {
-                for (a, b) in panels.a.iter().zip(&panels.b).take(K / 4) {
-                    let b = columns(b).map(|b| _mm512_castps_si512(b));
-                    for (sums, a) in sums.iter_mut().zip(a) {
-                        let a = _mm512_set1_epi32(a.to_bits() as i32);
-                        for (sum, b) in sums.iter_mut().zip(b) {
-                            let d = _mm512_castps_si512(*sum);
-                            *sum = _mm512_castsi512_ps(_mm512_dpbusd_epi32(d, a, b));
-                        }
-                    }
-                }
+                integer!(panels, sums, K / 4);
             }
             *out = sums;
         }

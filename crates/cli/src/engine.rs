@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail};
 use rocjitsu_config::Gpu;
-use rocjitsu_debug::{Debugger, Left, Remote};
+use rocjitsu_debug::registers::Layout;
+use rocjitsu_debug::{Debugger, Facts, Left, Remote, Runner};
 use rocjitsu_exec::error::Cause;
 use rocjitsu_exec::record::Class;
 use rocjitsu_gpu::dispatch::{
@@ -88,6 +89,36 @@ fn how<'a>(options: &Options<'a>, stops: Option<&'a Stops<'a>>) -> dispatch::Opt
         count_forms: true,
         stops,
         ..dispatch::Options::default()
+    }
+}
+
+/// The dispatch of a launch as a debugger moves it.
+struct Moved<'a> {
+    device: &'a Device,
+    dispatch: &'a Dispatch,
+    options: dispatch::Options<'a>,
+    observer: &'a dyn Observer,
+    again: &'a mut dyn FnMut() -> bool,
+}
+
+impl Runner for Moved<'_> {
+    fn device(&self) -> &Device {
+        self.device
+    }
+
+    fn go(&mut self, from: Option<Suspended>, stops: &Stops<'_>) -> Result<Outcome, DispatchError> {
+        let how = dispatch::Options {
+            stops: Some(stops),
+            ..self.options
+        };
+        match from {
+            Some(suspended) => self.device.resume(suspended, how, self.observer),
+            None => self.device.start(self.dispatch, how, self.observer),
+        }
+    }
+
+    fn again(&mut self) -> bool {
+        (self.again)()
     }
 }
 
@@ -191,10 +222,18 @@ impl Engine {
         remote: Remote,
         again: &mut dyn FnMut() -> bool,
     ) -> Result<Vec<Statistics>> {
-        let what = (&dispatch(launch, placed), suspended);
-        let (bias, how) = (placed.code.bias, how(options, None));
-        let debugger = Debugger::start(&self.device, what, bias, how, options.observer, again);
-        let mut debugger = debugger.map_err(|error| self.explain(error))?;
+        let dispatch = dispatch(launch, placed);
+        let facts = Facts::of(&dispatch, placed.code.bias);
+        let layout = Layout::new(self.device.target(), facts.lanes);
+        let runner = Moved {
+            device: &self.device,
+            dispatch: &dispatch,
+            options: how(options, None),
+            observer: options.observer,
+            again,
+        };
+        let mut debugger = Debugger::new(Box::new(runner), facts, layout, suspended);
+        debugger.begin().map_err(|error| self.explain(error))?;
         match rocjitsu_debug::serve(&mut debugger, remote) {
             Left::Killed => {
                 return Err(match debugger.give_up() {
@@ -229,6 +268,7 @@ impl Engine {
                 Ok(report) => Compiled::Yes {
                     runs: report.runs,
                     instructions: report.instructions,
+                    scalar: report.scalar,
                     refused: report.refused,
                     bytes: report.bytes,
                     seconds: report.seconds,

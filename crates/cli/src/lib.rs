@@ -11,3 +11,4 @@ pub mod launch;
 pub mod output;
 pub mod page;
 pub mod session;
+pub mod tui;

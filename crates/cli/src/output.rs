@@ -98,8 +98,8 @@ pub fn progress(total: u64, quiet: bool) -> ProgressBar {
         return ProgressBar::hidden();
     }
     let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr_with_hz(5));
-    match ProgressStyle::with_template("{bar:40} {pos}/{len} workgroups, {eta} left") {
-        Ok(style) => bar.with_style(style),
+    match ProgressStyle::with_template("{bar:40} {pos}/{len} {msg}") {
+        Ok(style) => bar.with_style(style).with_message("workgroups"),
         Err(_) => bar,
     }
 }

@@ -1,19 +1,23 @@
 //! A launch under way: placed in a GPU's memory, run dispatch by dispatch, kept in a checkpoint and taken up from one.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, IsTerminal};
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
 use rocjitsu_debug::Remote;
+use rocjitsu_exec::record::Class;
+use rocjitsu_exec::wave::{Waiting, Wave};
 use rocjitsu_gpu::dispatch::{Stops, Suspended};
 use rocjitsu_gpu::memory::Memory;
 use rocjitsu_kfd::FormCount;
 use rocjitsu_lanes::Backend;
 use rocjitsu_observe::{Code, Plugins, Progress, Silent, With};
+use rocjitsu_plugins::MemoryWishes;
 
 use crate::checkpoint::{Parts, State, file};
 use crate::commands::gpu::{Host, Request};
@@ -21,7 +25,7 @@ use crate::commands::outcome::Report;
 use crate::engine::{self, Ended, Engine};
 use crate::launch::Launch;
 use crate::launch::place::{Placed, Statistics};
-use crate::output::{chain, progress};
+use crate::output::{chain, count, peak_resident_bytes, progress};
 
 /// How far to go.
 #[derive(Clone, Copy, Debug)]
@@ -53,6 +57,85 @@ pub struct Session {
     before: Vec<FormCount>,
 }
 
+/// Time between two looks for the bar.
+const EVERY: Duration = Duration::from_millis(500);
+
+/// How far a launch is.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Look {
+    /// The dispatch under way, from 1 on.
+    pub dispatch: u32,
+    /// Dispatches that the launch makes.
+    pub repeat: u32,
+    /// Workgroups of the dispatch that have ended.
+    pub ended: u64,
+    /// Workgroups of a dispatch.
+    pub groups: u64,
+    /// Workgroups under way.
+    pub under_way: u64,
+    /// Wave instructions of all dispatches up to now.
+    pub instructions: u64,
+    /// The same by class.
+    pub by_class: Vec<(&'static str, u64)>,
+    /// Register pages of 4 KiB in use at most.
+    pub register_pages: u64,
+    /// Waves under way.
+    pub waves: u64,
+    /// Of them, those that wait at a barrier.
+    pub at_barriers: u64,
+    /// Bytes of the launch's buffers.
+    pub buffers: u64,
+    /// Most bytes of memory that this process has had, if that is known.
+    pub resident: Option<u64>,
+}
+
+impl Look {
+    /// How much of the launch is done, from 0 to 1.
+    pub fn done(&self) -> f64 {
+        let before = f64::from(self.dispatch.saturating_sub(1));
+        let part = self.ended as f64 / self.groups.max(1) as f64;
+        ((before + part) / f64::from(self.repeat.max(1))).min(1.0)
+    }
+
+    /// How long the rest takes if it goes on as it went in the time that it `ran`. `None`: nothing is done yet.
+    pub fn left(&self, ran: Duration) -> Option<Duration> {
+        let done = self.done();
+        let left = ran.as_secs_f64() * (1.0 - done) / done;
+        Duration::try_from_secs_f64(left).ok()
+    }
+}
+
+/// What is known of the dispatches that have ended.
+#[derive(Debug)]
+struct Counted {
+    runs: usize,
+    instructions: u64,
+    by_class: Vec<(&'static str, u64)>,
+    register_pages: u64,
+}
+
+impl Default for Counted {
+    fn default() -> Self {
+        Counted {
+            runs: 0,
+            instructions: 0,
+            by_class: Class::ALL.map(|class| (class.name(), 0)).to_vec(),
+            register_pages: 0,
+        }
+    }
+}
+
+impl Counted {
+    fn add(&mut self, run: &Statistics) {
+        self.runs += 1;
+        self.instructions += run.wave_instructions;
+        for (name, all) in &mut self.by_class {
+            *all += run.by_class.get(*name).copied().unwrap_or(0);
+        }
+        self.register_pages = self.register_pages.max(run.peak_register_pages);
+    }
+}
+
 /// What is asked of the host where a launch is taken up, in place of what was asked where it began.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Instead {
@@ -69,7 +152,28 @@ impl Session {
     ///
     /// A launch that cannot be placed, a host that cannot run it.
     pub fn new(launch: Launch, request: Request, host: Host, repeat: u32) -> Result<Session> {
+        Session::watched(launch, request, host, repeat, MemoryWishes::default())
+    }
+
+    /// The same with a memory as plugins want it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Session::new`].
+    pub fn watched(
+        launch: Launch,
+        request: Request,
+        host: Host,
+        repeat: u32,
+        wishes: MemoryWishes,
+    ) -> Result<Session> {
         let memory = Arc::new(Memory::new(host.gpu.vram_bytes));
+        memory.set_guard(wishes.redzone.unwrap_or(0));
+        if wishes.touches {
+            memory
+                .follow_touches()
+                .context("cannot make a file in memory")?;
+        }
         let engine = engine(&launch, &host, &memory)?;
         let placed = launch.place(&memory)?;
         Ok(Session {
@@ -185,6 +289,120 @@ impl Session {
             }
         }
         Ok(true)
+    }
+
+    /// Goes on to the end. Where somebody looks on, how far it is is shown on standard error.
+    ///
+    /// # Errors
+    ///
+    /// As [`Session::go`].
+    pub fn finish(&mut self, quiet: bool, plugins: Option<&Plugins>) -> Result<bool> {
+        // What plugins watch cannot be stopped for a look.
+        if quiet || plugins.is_some() || !io::stderr().is_terminal() {
+            return self.go(Until::End, quiet, plugins);
+        }
+        let (bar, start) = (progress(0, false), Instant::now());
+        let mut before = (0, Duration::ZERO);
+        let ended = self.watch(&|| std::thread::park_timeout(EVERY), &mut |look| {
+            let (now, new) = (start.elapsed(), look.instructions - before.0);
+            let speed = new as f64 / (now - before.1).as_secs_f64().max(1e-6);
+            before = (look.instructions, now);
+            bar.set_length(look.groups);
+            bar.set_position(look.ended);
+            let left = look.left(now);
+            let left = left.map_or("?".to_owned(), crate::tui::view::time);
+            bar.set_message(format!(
+                "workgroups of dispatch {} of {}, {} wave instructions/s, {left} left",
+                look.dispatch,
+                look.repeat,
+                count(speed)
+            ));
+            Ok(ControlFlow::Continue(()))
+        });
+        bar.finish_and_clear();
+        ended
+    }
+
+    /// Goes on to the end, and stops whenever `tick`, which runs on a thread of its own, has returned, so that `each` can
+    /// look, and stop the launch. Returns whether it has come to its end.
+    ///
+    /// # Errors
+    ///
+    /// As [`Session::go`]; those of `each`.
+    pub fn watch(
+        &mut self,
+        tick: &(dyn Fn() + Send + Sync),
+        each: &mut dyn FnMut(Look) -> Result<ControlFlow<()>>,
+    ) -> Result<bool> {
+        let (asked, over) = (AtomicBool::new(false), AtomicBool::new(false));
+        let mut counted = Counted::default();
+        std::thread::scope(|scope| {
+            let ticks = std::thread::Builder::new().name("looks".to_owned());
+            let ticks = ticks.spawn_scoped(scope, || {
+                while !over.load(Ordering::Acquire) {
+                    tick();
+                    asked.store(true, Ordering::Release);
+                }
+            })?;
+            let mut go = || {
+                loop {
+                    asked.store(false, Ordering::Release);
+                    let ended = self.go(Until::Asked(&asked), true, None)?;
+                    if each(self.look(&mut counted))?.is_break() && !ended {
+                        return Ok(false);
+                    }
+                    if ended {
+                        return Ok(true);
+                    }
+                }
+            };
+            let ended = go();
+            over.store(true, Ordering::Release);
+            ticks.thread().unpark();
+            ended
+        })
+    }
+
+    /// How far it is. `counted`: what was found of the dispatches that had ended before.
+    fn look(&self, counted: &mut Counted) -> Look {
+        for run in self.runs.iter().skip(counted.runs) {
+            counted.add(run);
+        }
+        let mut look = Look {
+            dispatch: self.repeat.min(self.runs.len() as u32 + 1),
+            repeat: self.repeat,
+            instructions: counted.instructions,
+            by_class: counted.by_class.clone(),
+            register_pages: counted.register_pages,
+            groups: self.launch.grid.iter().map(|&n| u64::from(n)).product(),
+            buffers: {
+                let sizes = self.launch.buffers.iter().map(|b| b.content.len() as u64);
+                sizes.sum()
+            },
+            resident: peak_resident_bytes(),
+            ..Look::default()
+        };
+        if self.runs.len() >= self.repeat as usize {
+            look.ended = look.groups;
+        }
+        if let Some(suspended) = &self.suspended {
+            let done = suspended.statistics();
+            look.ended = suspended.finished();
+            look.instructions += done.total();
+            for ((_, all), class) in look.by_class.iter_mut().zip(Class::ALL) {
+                *all += done.of(class);
+            }
+            let pages = done.peak_register_pages as u64;
+            look.register_pages = look.register_pages.max(pages);
+            for group in suspended.groups() {
+                let live = || group.waves().iter().filter(|w| w.waiting != Waiting::Ended);
+                look.under_way += u64::from(live().next().is_some());
+                look.waves += live().count() as u64;
+                let at_barrier = |wave: &&Wave| matches!(wave.waiting, Waiting::Barrier(_));
+                look.at_barriers += live().filter(at_barrier).count() as u64;
+            }
+        }
+        look
     }
 
     /// Has a debugger move the launch, and goes on to the end when it has left.

@@ -1,40 +1,52 @@
-//! `rocjitsu launch --gdb`, driven over GDB's remote protocol by a client of this test's own.
+//! `rocjitsu launch --gdb`, `resume --gdb` and `run --gdb`, driven over GDB's remote protocol by a client of these tests' own.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::path::Path;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
 
 use rocjitsu_exec::record::SHARED_BASE;
 
-/// A launch that waits for us, and the connection to it.
+trait Socket: Read + Write + Send {}
+
+impl<T: Read + Write + Send> Socket for T {}
+
+/// A command that waits for us, and the connection to it.
 struct Client {
     child: Child,
-    stream: BufReader<TcpStream>,
+    stream: BufReader<Box<dyn Socket>>,
     xml: String,
 }
 
+/// A file of the corpus.
+fn built(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../data/corpus/built")
+        .join(name)
+}
+
+fn rocjitsu(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rocjitsu"));
+    command.args(args);
+    command
+}
+
 impl Client {
-    fn raw(kernel: &str, target: &str, more: &[&str]) -> Client {
-        let file = Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join("../../data/corpus/built")
-            .join(format!("{kernel}.json"));
-        let mut child = Command::new(env!("CARGO_BIN_EXE_rocjitsu"))
-            .arg("launch")
-            .arg(file)
-            .args(["--target", target, "--check", "--gdb", "localhost:0"])
-            .args(more)
-            .stderr(Stdio::piped())
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
+    /// Starts a command and connects where it says that it waits.
+    fn of(command: &mut Command) -> Client {
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let mut errors = BufReader::new(child.stderr.take().unwrap());
         let mut line = String::new();
         errors.read_line(&mut line).unwrap();
-        let (_, address) = line.trim().rsplit_once(" at ").unwrap();
-        let stream = TcpStream::connect(address).unwrap();
+        let (_, address) = line.trim().rsplit_once(" at ").expect(&line);
+        let stream: Box<dyn Socket> = match address.contains('/') {
+            true => Box::new(UnixStream::connect(address).unwrap()),
+            false => Box::new(TcpStream::connect(address).unwrap()),
+        };
         // What it says later must not fill the pipe.
-        std::thread::spawn(move || std::io::copy(&mut errors, &mut std::io::sink()));
+        std::thread::spawn(move || std::io::copy(&mut errors, &mut std::io::stderr()));
         Client {
             child,
             stream: BufReader::new(stream),
@@ -42,8 +54,20 @@ impl Client {
         }
     }
 
+    fn raw(kernel: &str, target: &str, more: &[&str]) -> Client {
+        let args = ["--target", target, "--check", "--gdb", "localhost:0"];
+        let mut command = rocjitsu(&["launch"]);
+        command.arg(built(&format!("{kernel}.json")));
+        Client::of(command.args(args).args(more).stdout(Stdio::null()))
+    }
+
     fn new(kernel: &str, target: &str, more: &[&str]) -> Client {
-        let mut client = Client::raw(kernel, target, more);
+        Client::raw(kernel, target, more).introduced()
+    }
+
+    /// Asks for features and the description of the registers.
+    fn introduced(self) -> Client {
+        let mut client = self;
         let features = client.ask("qSupported:swbreak+;hwbreak+");
         assert!(features.contains("qXfer:features:read+"), "{features}");
         loop {
@@ -86,7 +110,8 @@ impl Client {
         }
         self.byte();
         self.byte();
-        self.send(b"+");
+        // After its last answer the other side is gone.
+        let _ = self.stream.get_mut().write_all(b"+");
         String::from_utf8(bytes).unwrap()
     }
 
@@ -146,10 +171,28 @@ impl Client {
         self.child.wait().unwrap().code()
     }
 
+    /// What the command has said on standard output, and its status.
+    fn output(self) -> (String, Option<i32>) {
+        let Client { child, stream, .. } = self;
+        drop(stream);
+        let output = child.wait_with_output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        (text, output.status.code())
+    }
+
+    fn floats(&mut self, name: &str) -> Vec<f32> {
+        floats(&self.register(name))
+    }
+
     fn detach(mut self) -> Option<i32> {
         self.ok("D");
         self.status()
     }
+}
+
+fn floats(bytes: &[u8]) -> Vec<f32> {
+    let words = bytes.as_chunks().0.iter();
+    words.map(|b| f32::from_le_bytes(*b)).collect()
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -197,10 +240,6 @@ fn a_kernel_is_stopped_looked_at_and_let_go_to_its_right_end() {
     assert!(stop.starts_with("T05"), "{stop}");
     assert_eq!(client.scalar("pc"), entry + STORE);
     let sum = client.register("v2");
-    let floats = |bytes: &[u8]| {
-        let words = bytes.as_chunks().0.iter();
-        words.map(|b| f32::from_le_bytes(*b)).collect::<Vec<_>>()
-    };
     let want = floats(&product).into_iter().zip(floats(&y));
     let want: Vec<f32> = want.map(|(a, b)| a + b).collect();
     assert_eq!(floats(&sum), want);
@@ -356,6 +395,364 @@ fn whatever_comes_is_survived() {
     }
 }
 
+/// Target, lanes of a wave, SGPRs, VGPRs, AccVGPRs.
+const REGISTERS: [(&str, usize, usize, usize, usize); 7] = [
+    ("gfx90a", 64, 102, 256, 256),
+    ("gfx942", 64, 102, 256, 256),
+    ("gfx950", 64, 102, 256, 256),
+    ("gfx1100", 32, 106, 256, 0),
+    ("gfx1151", 32, 106, 256, 0),
+    ("gfx1201", 32, 106, 256, 0),
+    ("gfx1250", 32, 106, 1024, 0),
+];
+
+#[test]
+fn each_target_has_its_registers() {
+    for (target, lanes, sgprs, vgprs, agprs) in REGISTERS {
+        let mut client = Client::new("asm_axpy", target, &[]);
+        let count = |letter: char| {
+            let names = client.xml.split("<reg name=\"").skip(1);
+            let names = names.map(|rest| rest.split('"').next().unwrap());
+            let of = |name: &&str| {
+                let number = name.strip_prefix(letter);
+                number.is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
+            };
+            names.filter(of).count()
+        };
+        assert_eq!(
+            [count('s'), count('v'), count('a')],
+            [sgprs, vgprs, agprs],
+            "{target}"
+        );
+        for mask in ["exec", "vcc"] {
+            assert_eq!(client.register(mask).len(), lanes / 8, "{target}");
+        }
+        assert_eq!(client.scalar("exec"), u64::MAX >> (64 - lanes), "{target}");
+        // Nothing but the client has written the last ones; the kernel comes to its right end nevertheless.
+        let mut last = vec![format!("v{}", vgprs - 1), format!("s{}", sgprs - 1)];
+        last.extend((agprs > 0).then(|| format!("a{}", agprs - 1)));
+        for name in last {
+            let size = if name.starts_with('s') { 4 } else { 4 * lanes };
+            assert_eq!(client.register(&name), vec![0; size], "{target} {name}");
+            let value: Vec<u8> = (0..size).map(|at| at as u8).collect();
+            client.set(&name, &value);
+            assert_eq!(client.register(&name), value, "{target} {name}");
+        }
+        let beyond = client.xml.matches("<reg name=").count();
+        assert!(
+            client.ask(&format!("p{beyond:x}")).starts_with('E'),
+            "{target}"
+        );
+        // One instruction of each: the next one is told, in the words of the target.
+        let entry = client.scalar("pc");
+        let stop = client.ask("vCont;s:1");
+        assert!(stop.starts_with("T05"), "{target}: {stop}");
+        assert!(client.scalar("pc") > entry, "{target}");
+        let text = client.monitor("disasm");
+        assert!(
+            text.starts_with("-> ") && !text.contains(".long"),
+            "{target}: {text}"
+        );
+        assert_eq!(client.detach(), Some(0), "{target}");
+    }
+}
+
+#[test]
+fn scratch_of_one_lane_is_read_and_written() {
+    for (target, ..) in REGISTERS {
+        let mut client = Client::new("hip_private_sort", target, &[]);
+        let address = |client: &mut Client, lane: u32| {
+            let text = client.monitor(&format!("lane {lane}"));
+            let (_, address) = text.trim().rsplit_once(" at 0x").expect(&text);
+            u64::from_str_radix(address, 16).unwrap()
+        };
+        let third = address(&mut client, 3);
+        for offset in (0..112).step_by(4) {
+            client.ok(&format!("Z2,{:x},4", third + offset));
+        }
+        let stop = client.ask("vCont;c");
+        let (_, stored) = stop.split_once("watch:").expect(&stop);
+        let stored = u64::from_str_radix(stored.split(';').next().unwrap(), 16).unwrap();
+        let offset = stored - third;
+        assert!(offset < 112, "{target}: {stop}");
+        let fourth = address(&mut client, 4) + offset;
+        let neighbour = client.memory(fourth, 4);
+        let third = address(&mut client, 3) + offset;
+        let before = client.memory(third, 4);
+        // The kernel sorts other numbers in each lane.
+        assert_ne!(before, neighbour, "{target}");
+        client.ok(&format!("M{third:x},4:a1b2c3d4"));
+        assert_eq!(
+            client.memory(third, 4),
+            [0xa1, 0xb2, 0xc3, 0xd4],
+            "{target}"
+        );
+        let fourth = address(&mut client, 4) + offset;
+        assert_eq!(client.memory(fourth, 4), neighbour, "{target}");
+        let third = address(&mut client, 3) + offset;
+        client.ok(&format!("M{third:x},4:{}", hex(&before)));
+        assert_eq!(client.detach(), Some(0), "{target}");
+    }
+}
+
+#[test]
+fn a_unix_socket_is_an_address() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("gdb");
+    let file = built("asm_axpy.json");
+    let mut command = rocjitsu(&["launch", "--target", "gfx942", "--check", "--gdb"]);
+    command.arg(&path).arg(file).stdout(Stdio::null());
+    let mut client = Client::of(&mut command).introduced();
+    // Nobody else can connect.
+    assert!(!path.exists());
+    assert!(client.ask("?").starts_with("T05"));
+    assert_eq!(client.detach(), Some(0));
+}
+
+#[test]
+fn a_checkpoint_is_taken_up_under_a_debugger() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("checkpoint");
+    let mut keep = rocjitsu(&["launch", "--target", "gfx942", "--at", "instruction:13"]);
+    let file = built("asm_axpy.json");
+    let kept = keep
+        .arg("--checkpoint")
+        .arg(&path)
+        .arg(file)
+        .output()
+        .unwrap();
+    assert!(kept.status.success());
+    // The option stands directly before the file.
+    let mut resume = rocjitsu(&["resume", "--check", "--gdb"]);
+    let mut client = Client::of(resume.arg(&path).stdout(Stdio::null())).introduced();
+    let text = client.monitor("code");
+    let (_, entry) = text.trim().rsplit_once("0x").expect(&text);
+    let entry = u64::from_str_radix(entry, 16).unwrap();
+    let pc = client.scalar("pc");
+    assert!(pc > entry && pc <= entry + END, "{pc:#x} {entry:#x}");
+    assert!(client.monitor("waves").contains("13 wave instructions"));
+    client.ok(&format!("Z0,{:x},4", entry + STORE));
+    assert!(client.ask("vCont;c").contains("swbreak"));
+    assert_eq!(client.detach(), Some(0));
+}
+
+#[test]
+fn the_option_may_stand_before_the_file() {
+    let file = built("asm_axpy.json");
+    let mut command = rocjitsu(&["launch", "--target", "gfx942", "--check", "--gdb"]);
+    let client = Client::of(command.arg(&file).stdout(Stdio::null()));
+    assert_eq!(client.introduced().detach(), Some(0));
+    let mut command = rocjitsu(&["launch", "--target", "gfx942", "--check", "--gdb", ":0"]);
+    let client = Client::of(command.arg(&file).stdout(Stdio::null()));
+    assert_eq!(client.introduced().detach(), Some(0));
+}
+
+/// The program that uses the driver.
+fn program() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/axpy.c");
+        let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("axpy");
+        let mut compiler = Command::new("cc");
+        compiler.args(["-std=gnu11", "-O1", "-Wall", "-Werror", "-pthread", "-o"]);
+        let done = compiler.arg(&program).arg(source).status();
+        assert!(done.expect("a C compiler (cc) is needed").success());
+        program
+    })
+}
+
+/// `rocjitsu run` of it.
+fn run(options: &[&str], does: &[&str]) -> Command {
+    let mut command = rocjitsu(&["run", "--threads", "2"]);
+    command.args(options).arg("--").arg(program());
+    command.arg(built("asm_axpy.gfx942.hsaco")).args(does);
+    command.stdout(Stdio::piped());
+    command
+}
+
+#[test]
+fn a_program_is_debugged_over_its_dispatches() {
+    let mut client = Client::of(&mut run(&["--gdb"], &["run", "3"])).introduced();
+    assert!(client.ask("?").starts_with("T05thread:"));
+    let entry = client.scalar("pc");
+    assert!(
+        client
+            .monitor("kernels")
+            .contains(&format!("axpy: entry {entry:#x}, 1 "))
+    );
+    assert!(
+        client
+            .monitor("dispatches")
+            .contains("1: axpy, grid [256, 1, 1]")
+    );
+    assert!(
+        client
+            .monitor("symbols axpy")
+            .contains(&format!("{entry:#x} axpy\n"))
+    );
+    // The entry in the file.
+    let base = entry - 0x1600;
+    assert!(client.monitor("code").contains(&format!("+ {base:#x};")));
+    assert!(client.ask("qOffsets").contains(&format!("{base:x}")));
+
+    // Four waves in each dispatch; their elements are (i + turn) / 2 + 3 i.
+    client.ok(&format!("Z0,{:x},4", entry + STORE));
+    for turn in [1, 2] {
+        for group in 0..4 {
+            let stop = client.ask("vCont;c");
+            assert!(stop.contains("swbreak"), "{stop}");
+            let first = client.floats("v2")[0];
+            let element = 64.0 * group as f32;
+            assert_eq!(first, (element + turn as f32) / 2.0 + 3.0 * element);
+        }
+    }
+    let text = client.monitor("dispatches");
+    let first = "1: axpy, grid [256, 1, 1] of [64, 1, 1], GPU 0 (gfx942), doorbell 0, has ended\n";
+    assert!(text.contains(first) && text.contains("2 in all"), "{text}");
+    // One instruction, and what it has stored.
+    let (sum, out) = (
+        client.register("v2"),
+        client.scalar("s8") | client.scalar("s9") << 32,
+    );
+    client.ok(&format!("z0,{:x},4", entry + STORE));
+    let at = out + 3 * 256;
+    assert_eq!(client.memory(at, 128), vec![0; 128]);
+    let stop = client.ask("vCont;s:4");
+    assert!(stop.starts_with("T05"), "{stop}");
+    assert_eq!(client.memory(at, 128), sum[..128]);
+    client.ok("D");
+    let (text, status) = client.output();
+    assert_eq!(
+        text,
+        "dispatch 1 is right\ndispatch 2 is right\ndispatch 3 is right\n"
+    );
+    assert_eq!(status, Some(0));
+}
+
+#[test]
+fn what_the_client_changes_is_what_the_program_gets() {
+    let mut client = Client::of(&mut run(&["--gdb=localhost:0"], &["run", "2"])).introduced();
+    let entry = client.scalar("pc");
+    client.ok(&format!("Z1,{:x},4", entry + STORE));
+    assert!(client.ask("vCont;c").contains("hwbreak"));
+    client.ok(&format!("z1,{:x},4", entry + STORE));
+    client.set("v2", &[0x5a; 256]);
+    client.monitor("stop axp");
+    let stop = client.ask("vCont;c");
+    assert!(
+        stop.starts_with("T05"),
+        "the second dispatch stops at its beginning: {stop}"
+    );
+    assert_eq!(client.scalar("pc"), entry);
+    assert!(
+        client.monitor("dispatches").contains("1: axpy")
+            && client.monitor("stop").contains("where")
+    );
+    // Its status is told.
+    assert_eq!(client.ask("vCont;c"), "W01");
+    let (text, status) = client.output();
+    assert_eq!(text, "dispatch 1 is wrong\ndispatch 2 is right\n");
+    assert_eq!(status, Some(1));
+}
+
+#[test]
+fn a_kill_ends_the_program_and_a_lost_client_does_not() {
+    let mut client = Client::of(&mut run(&["--gdb"], &["run", "2"]));
+    client.tell("k");
+    let (text, status) = client.output();
+    assert_eq!((text.as_str(), status), ("", Some(128 + 9)));
+
+    let client = Client::of(&mut run(&["--gdb"], &["run", "2"])).introduced();
+    assert_eq!(client.output().1, Some(0));
+}
+
+#[test]
+fn the_dispatch_that_stops_is_chosen() {
+    let options = ["--gdb", "--gdb-dispatch", "3", "--gdb-kernel", "axp"];
+    let mut client = Client::of(&mut run(&options, &["run", "4"])).introduced();
+    assert!(client.monitor("dispatches").contains("3: axpy"));
+    assert!(!client.monitor("dispatches").contains("4: axpy"));
+    client.ok("D");
+    assert_eq!(client.output().1, Some(0));
+
+    let mut other = run(&["--gdb", "--gdb-kernel", "gemm"], &["run", "2"]);
+    let output = other.output().unwrap();
+    assert!(output.status.success() && output.stderr.is_empty());
+}
+
+#[test]
+fn kernels_that_wait_for_each_other_take_turns() {
+    let mut client = Client::of(&mut run(&["--gdb"], &["pair"])).introduced();
+    assert_eq!(client.ask("vCont;c"), "W00");
+    assert_eq!(client.output(), ("both have ended\n".to_owned(), Some(0)));
+
+    // The second one stops while the first one is under way and stands still.
+    let mut client = Client::of(&mut run(&["--gdb"], &["pair"])).introduced();
+    let first = client.scalar("pc");
+    client.monitor("stop next");
+    let stop = client.ask("vCont;c");
+    assert!(stop.starts_with("T05"), "{stop}");
+    assert_ne!(client.scalar("pc"), first);
+    assert!(client.monitor("dispatches").contains("waits"));
+    assert_eq!(client.ask("vCont;c"), "W00");
+    assert_eq!(client.output().1, Some(0));
+}
+
+#[test]
+fn a_program_is_interrupted() {
+    let mut client = Client::of(&mut run(&["--gdb"], &["run", "2000"])).introduced();
+    client.tell("vCont;c");
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    client.send(b"\x03");
+    let stop = client.packet();
+    assert!(stop.starts_with("T02"), "{stop}");
+    assert_ne!(client.scalar("pc"), 0);
+    client.tell("k");
+    assert_eq!(client.output().1, Some(128 + 9));
+}
+
+#[test]
+fn a_forked_child_has_no_debugger_and_keeps_no_connection() {
+    let mut command = run(&["--gdb"], &["child", "1"]);
+    // The child outlives the program and keeps its standard output.
+    let mut client = Client::of(command.stdout(Stdio::null())).introduced();
+    let entry = client.scalar("pc");
+    client.ok(&format!("Z0,{entry:x},4"));
+    // The wave that stands there passes, the others stop.
+    for _ in 0..3 {
+        let stop = client.ask("vCont;c");
+        assert!(stop.contains("swbreak"), "{stop}");
+    }
+    assert_eq!(client.ask("vCont;c"), "W07");
+    let mut rest = Vec::new();
+    client.stream.read_to_end(&mut rest).unwrap();
+    assert_eq!(client.status(), Some(7));
+}
+
+#[test]
+fn the_connection_is_out_of_the_programs_way() {
+    let mut client = Client::of(&mut run(&["--gdb"], &["hidden"])).introduced();
+    assert_eq!(client.ask("vCont;c"), "W00");
+    let (text, status) = client.output();
+    assert_eq!(status, Some(0));
+    assert!(text.contains("1 sockets"), "{text}");
+}
+
+#[test]
+fn waves_of_either_size_have_the_registers_of_one_description() {
+    let mut command = rocjitsu(&["run", "--gpu", "w7900", "--gdb", "--"]);
+    command.arg(program()).arg(built("asm_axpy.gfx1100.hsaco"));
+    let mut client = Client::of(command.args(["run", "1"]).stdout(Stdio::piped())).introduced();
+    assert_eq!(client.register("exec").len(), 8);
+    assert_eq!(client.scalar("exec"), 0xffff_ffff);
+    let mut value = vec![0x11; 256];
+    client.set("v3", &value);
+    value[128..].fill(0);
+    assert_eq!(client.register("v3"), value);
+    client.ok("D");
+    assert_eq!(client.output().1, Some(0));
+}
+
 #[test]
 fn wrong_usage_is_told() {
     let of = |args: &[&str]| {
@@ -365,8 +762,32 @@ fn wrong_usage_is_told() {
         let out = out.unwrap();
         (out.status.code(), String::from_utf8(out.stderr).unwrap())
     };
-    let (status, text) = of(&["run", "--gdb", "true"]);
-    assert!(status == Some(2) && text.contains("launch --gdb"), "{text}");
+    let (status, text) = of(&["run", "--gdb=nowhere", "true"]);
+    assert!(status == Some(2) && text.contains("HOST:PORT"), "{text}");
+    let (status, text) = of(&["run", "--gdb", ":0", "--gpu", "mi300x", "true"]);
+    assert!(
+        status == Some(2) && text.contains("--gdb=localhost:0"),
+        "{text}"
+    );
+    let (status, _) = of(&["run", "--gdb", ":0", "--", "true"]);
+    assert_eq!(
+        status,
+        Some(0),
+        "a program without dispatches waits for nobody"
+    );
+    let (status, text) = of(&["run", "--gdb=:0", "--plugin", "trace", "true"]);
+    assert!(status == Some(2) && text.contains("--plugin"), "{text}");
+    let (status, text) = of(&["run", "--gdb-dispatch", "2", "true"]);
+    assert!(status == Some(2) && text.contains("--gdb"), "{text}");
+    let taken = std::net::TcpListener::bind("localhost:0").unwrap();
+    let address = format!("--gdb={}", taken.local_addr().unwrap());
+    let (status, text) = of(&["run", &address, "true"]);
+    assert!(
+        status == Some(1) && text.contains("cannot listen"),
+        "{text}"
+    );
+    let (status, text) = of(&["launch", "--gdb"]);
+    assert!(status == Some(2) && text.contains("FILE"), "{text}");
     let (status, text) = of(&["launch", "x.json", "--gdb", "nowhere"]);
     assert!(status == Some(2) && text.contains("HOST:PORT"), "{text}");
 }

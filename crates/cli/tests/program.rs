@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::OnceLock;
 
 fn rocjitsu(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rocjitsu"));
@@ -410,4 +411,114 @@ fn the_report_is_json_or_a_page() {
     let output = run(&["run", "--report", json.to_str().unwrap(), "--", "true"]);
     assert!(text(&output.stderr).contains("no report"));
     assert!(!json.exists());
+}
+
+/// A program of ours that runs a kernel without any runtime; see its source.
+fn dispatch() -> &'static str {
+    static PROGRAM: OnceLock<String> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/dispatch.c");
+        let program = scratch("dispatch");
+        let done = Command::new("cc")
+            .args(["-std=gnu11", "-O1", "-Wall", "-Werror", "-o"])
+            .args([&program, &source])
+            .status()
+            .expect("a C compiler (cc) is needed");
+        assert!(done.success());
+        program.to_str().unwrap().to_owned()
+    })
+}
+
+/// `run` with options and the arguments of [`dispatch`].
+fn dispatches(options: &[&str], arguments: &[&str]) -> Output {
+    let gpu = ["run", "--gpu", "mi300x"];
+    run(&[&gpu[..], options, &["--", dispatch()], arguments].concat())
+}
+
+/// The program ends well in any case; the command's status is that of what its kernels executed.
+#[test]
+fn a_program_whose_kernels_must_be_exact_fails_by_what_is_not() {
+    let with = |options: &[&str], kernel| {
+        let output = dispatches(options, &[kernel]);
+        assert_eq!(text(&output.stdout), "done\n", "{}", text(&output.stderr));
+        (output.status.code(), text(&output.stderr))
+    };
+    assert_eq!(
+        with(&["--require-exact"], "exact"),
+        (Some(0), String::new())
+    );
+    assert_eq!(with(&[], "bounded").0, Some(0));
+    let (status, said) = with(&["--require-exact"], "bounded");
+    assert_eq!(status, Some(1), "{said}");
+    assert!(
+        said.contains("1 x v_exp_f32 (VOP1), bounded: 0.92 ulp"),
+        "{said}"
+    );
+    let accepted = with(&["--require-exact", "--accept", "v_exp_f32"], "bounded");
+    assert_eq!(accepted, (Some(0), String::new()));
+    // What a kernel that was stopped executed is not known.
+    let output = dispatches(&["--require-exact"], &["load", "8192"]);
+    let said = text(&output.stderr);
+    assert_eq!(text(&output.stdout), "stopped\n", "{said}");
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(
+        said.contains("failed: what they executed is not known"),
+        "{said}"
+    );
+}
+
+/// What can be known of a program's memory: pages that nobody has touched, and who lies beside an address.
+#[test]
+fn memcheck_knows_pages_that_nobody_has_touched_and_red_zones() {
+    let file = scratch("memcheck.jsonl");
+    let with = |options: &str, arguments: &[&str]| {
+        let plugin = format!("memcheck:file={},{options}", file.display());
+        let output = dispatches(&["--plugin", &plugin], arguments);
+        let records = std::fs::read_to_string(&file).expect(&text(&output.stderr));
+        let parse = |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap();
+        let mut records: Vec<_> = records.lines().map(parse).collect();
+        records.pop();
+        records
+    };
+    let found = with("uninitialised=global", &["load", "0"]);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0]["error"], "uninitialised_memory");
+    assert_eq!(
+        (&found[0]["allocation"], &found[0]["offset"]),
+        (&"VRAM".into(), &0.into())
+    );
+    // The program has written the page through its own mapping.
+    assert!(with("uninitialised=global", &["copied", "0"]).is_empty());
+    assert!(with("", &["load", "0"]).is_empty());
+    let found = with("redzone=4096", &["load", "4352"]);
+    assert_eq!(found[0]["error"], "out_of_bounds", "{found:?}");
+    assert_eq!(
+        (&found[0]["bytes"], &found[0]["offset"]),
+        (&4096.into(), &4352.into())
+    );
+    let found = with("redzone=4096", &["load", "-256"]);
+    assert_eq!(
+        (&found[0]["error"], &found[0]["offset"]),
+        (&"out_of_bounds".into(), &(-256).into())
+    );
+    let found = with("", &["load", "4352"]);
+    assert_eq!(found[0]["error"], "unmapped", "{found:?}");
+    std::fs::remove_file(&file).unwrap();
+
+    // ROCr chooses addresses itself: it is asked to leave room.
+    let show = "echo $HSA_DISABLE_FRAGMENT_ALLOCATOR $HSA_SVM_GUARD_PAGES";
+    let plugin = [
+        "run",
+        "--plugin",
+        "memcheck:redzone=5000",
+        "--",
+        "sh",
+        "-c",
+        show,
+    ];
+    assert_eq!(prints(&plugin), "1 2\n");
+    fails(
+        2,
+        &["run", "--plugin", "memcheck:redzone=much", "--", "true"],
+    );
 }

@@ -158,7 +158,8 @@ impl Config {
 
     /// The configuration that environment variables describe: `ROCJITSU_CONFIG` (a preset's name
     /// or a file's path; without it one MI300X), `ROCJITSU_NUM_GPUS`, `ROCJITSU_THREADS`,
-    /// `ROCJITSU_LANES`, `ROCJITSU_REPORT`, `ROCJITSU_KFD_VERSION`, `ROCJITSU_VERBOSE`, `ROCJITSU_PLUGINS`.
+    /// `ROCJITSU_LANES`, `ROCJITSU_REPORT`, `ROCJITSU_KFD_VERSION`, `ROCJITSU_VERBOSE`, `ROCJITSU_PLUGINS`. Those of the
+    /// debugger (`ROCJITSU_GDB` and companions) are the preloaded library's.
     ///
     /// `get` gives a variable's value; empty ones count as absent.
     ///

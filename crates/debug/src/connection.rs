@@ -7,8 +7,11 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use gdbstub::conn::{Connection, ConnectionExt};
+
+use crate::aside;
 
 /// Where to wait for a debugger.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,6 +57,7 @@ enum Socket {
 pub struct Listener {
     socket: Socket,
     address: Address,
+    aside: bool,
 }
 
 impl Listener {
@@ -62,6 +66,18 @@ impl Listener {
     /// # Errors
     /// One that is taken, or none of this host.
     pub fn bind(address: &Address) -> io::Result<Listener> {
+        Listener::new(address, false)
+    }
+
+    /// As [`Listener::bind`], with descriptors as [`aside::high`] has them.
+    ///
+    /// # Errors
+    /// As [`Listener::bind`].
+    pub fn bind_aside(address: &Address) -> io::Result<Listener> {
+        Listener::new(address, true)
+    }
+
+    fn new(address: &Address, aside: bool) -> io::Result<Listener> {
         let (socket, address) = match address {
             Address::Tcp(name) => {
                 let socket = TcpListener::bind(name)?;
@@ -72,7 +88,16 @@ impl Listener {
             }
             Address::Unix(path) => (Socket::Unix(UnixListener::bind(path)?), address.clone()),
         };
-        Ok(Listener { socket, address })
+        let socket = match socket {
+            Socket::Tcp(socket) if aside => Socket::Tcp(aside::high(socket)),
+            Socket::Unix(socket) if aside => Socket::Unix(aside::high(socket)),
+            socket => socket,
+        };
+        Ok(Listener {
+            socket,
+            address,
+            aside,
+        })
     }
 
     /// The address, with the port that it got.
@@ -85,14 +110,28 @@ impl Listener {
     /// # Errors
     /// Those of the socket.
     pub fn accept(&self) -> io::Result<Remote> {
-        Ok(Remote::new(match &self.socket {
+        let stream = match &self.socket {
             Socket::Tcp(socket) => {
                 let stream = socket.accept()?.0;
                 stream.set_nodelay(true)?;
                 Stream::Tcp(stream)
             }
             Socket::Unix(socket) => Stream::Unix(socket.accept()?.0),
+        };
+        Ok(Remote::new(match stream {
+            Stream::Tcp(stream) if self.aside => Stream::Tcp(aside::high(stream)),
+            Stream::Unix(stream) if self.aside => Stream::Unix(aside::high(stream)),
+            stream => stream,
         }))
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match &self.socket {
+            Socket::Tcp(socket) => socket.as_fd(),
+            Socket::Unix(socket) => socket.as_fd(),
+        }
     }
 }
 
@@ -105,30 +144,40 @@ impl Drop for Listener {
     }
 }
 
-enum Stream {
+#[derive(Debug)]
+pub(crate) enum Stream {
     Tcp(TcpStream),
     Unix(UnixStream),
 }
 
 impl Stream {
-    fn reader(&mut self) -> &mut dyn Read {
+    fn read(&self, to: &mut [u8]) -> io::Result<usize> {
         match self {
-            Stream::Tcp(stream) => stream,
-            Stream::Unix(stream) => stream,
+            Stream::Tcp(stream) => (&*stream).read(to),
+            Stream::Unix(stream) => (&*stream).read(to),
         }
     }
 
-    fn writer(&mut self) -> &mut dyn Write {
+    fn write_all(&self, from: &[u8]) -> io::Result<()> {
         match self {
-            Stream::Tcp(stream) => stream,
-            Stream::Unix(stream) => stream,
+            Stream::Tcp(stream) => (&*stream).write_all(from),
+            Stream::Unix(stream) => (&*stream).write_all(from),
+        }
+    }
+}
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Stream::Tcp(stream) => stream.as_fd(),
+            Stream::Unix(stream) => stream.as_fd(),
         }
     }
 }
 
 /// A debugger that has connected.
 pub struct Remote {
-    stream: Stream,
+    stream: Arc<Stream>,
     incoming: VecDeque<u8>,
     outgoing: Vec<u8>,
 }
@@ -136,10 +185,15 @@ pub struct Remote {
 impl Remote {
     fn new(stream: Stream) -> Remote {
         Remote {
-            stream,
+            stream: Arc::new(stream),
             incoming: VecDeque::new(),
             outgoing: Vec::new(),
         }
+    }
+
+    /// What bytes come from, to be watched.
+    pub(crate) fn stream(&self) -> Arc<Stream> {
+        self.stream.clone()
     }
 
     /// Whether there are bytes that have been received and not been read.
@@ -150,10 +204,7 @@ impl Remote {
 
 impl AsFd for Remote {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        match &self.stream {
-            Stream::Tcp(stream) => stream.as_fd(),
-            Stream::Unix(stream) => stream.as_fd(),
-        }
+        self.stream.as_fd()
     }
 }
 
@@ -171,9 +222,9 @@ impl Connection for Remote {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.stream.writer().write_all(&self.outgoing)?;
+        self.stream.write_all(&self.outgoing)?;
         self.outgoing.clear();
-        self.stream.writer().flush()
+        Ok(())
     }
 }
 
@@ -185,7 +236,7 @@ impl ConnectionExt for Remote {
             }
             self.flush()?;
             let mut bytes = [0; 4096];
-            match self.stream.reader().read(&mut bytes) {
+            match self.stream.read(&mut bytes) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(count) => self.incoming.extend(bytes.get(..count).unwrap_or_default()),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

@@ -1,6 +1,7 @@
 //! A dispatch under a debugger: how it goes on and where it stops.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use gdbstub::common::{Signal, Tid};
@@ -9,11 +10,11 @@ use gdbstub::target::ext::breakpoints::WatchKind;
 use rocjitsu_exec::error::Cause;
 use rocjitsu_exec::wave::{Waiting, Wave};
 use rocjitsu_gpu::dispatch::{
-    At, Breakpoint, Device, Dispatch, DispatchError, Options, Outcome, Statistics, Stops,
-    Suspended, Watchpoint, Who, Why,
+    At, Breakpoint, Device, Dispatch, DispatchError, Outcome, Statistics, Stops, Suspended,
+    Watchpoint, Who, Why,
 };
-use rocjitsu_observe::Observer;
 
+use crate::program::Program;
 use crate::registers::Layout;
 
 /// A watchpoint as the client knows it, and as the dispatch does.
@@ -36,21 +37,65 @@ pub(crate) struct Action {
     pub locked: bool,
 }
 
+/// What runs the dispatch that a debugger moves.
+pub trait Runner {
+    /// The device that it runs on.
+    fn device(&self) -> &Device;
+
+    /// Runs it from its beginning, or on from where it was suspended, as far as the stops say.
+    ///
+    /// # Errors
+    /// As [`Device::resume`].
+    fn go(&mut self, from: Option<Suspended>, stops: &Stops<'_>) -> Result<Outcome, DispatchError>;
+
+    /// Whether the same dispatch follows one that has ended, with memory made ready for it.
+    fn again(&mut self) -> bool {
+        false
+    }
+}
+
+/// What a debugger has to know of a dispatch.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    /// Name of the kernel.
+    pub kernel: String,
+    /// Address of its first instruction.
+    pub entry: u64,
+    /// Lanes of a wave.
+    pub lanes: u32,
+    /// Waves of a workgroup.
+    pub waves: u64,
+    /// Where the code object lies, relative to its file's addresses.
+    pub bias: u64,
+}
+
+impl Facts {
+    /// Those of a dispatch; `bias` is what was added to the addresses of the code object's file.
+    pub fn of(dispatch: &Dispatch, bias: u64) -> Facts {
+        let lanes = dispatch.descriptor.wave_size;
+        let threads = dispatch.workgroup.iter().map(|&n| u64::from(n)).product();
+        Facts {
+            kernel: dispatch.name.clone(),
+            entry: dispatch.entry,
+            lanes,
+            waves: u64::div_ceil(threads, lanes.max(1).into()).max(1),
+            bias,
+        }
+    }
+}
+
 /// A dispatch under a debugger.
 pub struct Debugger<'a> {
-    pub(crate) device: &'a Device,
-    options: Options<'a>,
-    observer: &'a dyn Observer,
+    pub(crate) runner: Box<dyn Runner + 'a>,
+    pub(crate) facts: Facts,
     pub(crate) layout: Layout,
     pub(crate) xml: String,
-    /// Where the code object lies, relative to its file's addresses.
-    pub(crate) bias: u64,
-    waves: u64,
-    pub(crate) entry: u64,
-    dispatch: Dispatch,
-    again: &'a mut dyn FnMut() -> bool,
+    /// What else is known of the program that the dispatch belongs to.
+    pub(crate) program: Option<Arc<Program>>,
     /// Of the dispatches that have ended before this one.
     done: Vec<Statistics>,
+    /// Whether the dispatch has not begun.
+    fresh: bool,
     pub(crate) suspended: Option<Suspended>,
     ended: Option<Result<Statistics, DispatchError>>,
     /// Why the dispatch cannot go on, if it has stopped for that.
@@ -66,34 +111,21 @@ pub struct Debugger<'a> {
 }
 
 impl<'a> Debugger<'a> {
-    /// Starts a dispatch and stops it before its first instruction, or takes up one that was suspended. `bias`: what was
-    /// added to the addresses of the code object's file. `again` is asked after each dispatch whether the same one follows.
-    ///
-    /// # Errors
-    /// As [`Device::start`].
-    pub fn start(
-        device: &'a Device,
-        (dispatch, suspended): (&Dispatch, Option<Suspended>),
-        bias: u64,
-        options: Options<'a>,
-        observer: &'a dyn Observer,
-        again: &'a mut dyn FnMut() -> bool,
-    ) -> Result<Debugger<'a>, DispatchError> {
-        let lanes = dispatch.descriptor.wave_size;
-        let layout = Layout::new(device.target(), lanes);
-        let threads = dispatch.workgroup.iter().map(|&n| u64::from(n)).product();
-        let mut debugger = Debugger {
-            device,
-            options,
-            observer,
+    /// A debugger of a dispatch that has not begun, or was suspended.
+    pub fn new(
+        runner: Box<dyn Runner + 'a>,
+        facts: Facts,
+        layout: Layout,
+        suspended: Option<Suspended>,
+    ) -> Debugger<'a> {
+        Debugger {
+            runner,
+            facts,
             xml: layout.xml(),
             layout,
-            bias,
-            waves: u64::div_ceil(threads, lanes.max(1).into()).max(1),
-            entry: dispatch.entry,
-            dispatch: dispatch.clone(),
-            again,
+            program: None,
             done: Vec::new(),
+            fresh: suspended.is_none(),
             suspended,
             ended: None,
             fault: None,
@@ -103,42 +135,65 @@ impl<'a> Debugger<'a> {
             watched: Vec::new(),
             action: Action::default(),
             lane: None,
-        };
-        if debugger.suspended.is_none() {
-            let outcome = debugger.begin()?;
-            debugger.took(Ok(outcome));
         }
-        let first = debugger.all().next();
-        if let Some(at) = first {
-            debugger.current = (at.workgroup, at.wave);
-        }
-        Ok(debugger)
     }
 
-    /// Starts the dispatch and stops it before its first instruction.
-    fn begin(&self) -> Result<Outcome, DispatchError> {
-        let stops = Stops {
-            after: Some(0),
-            ..Stops::default()
-        };
-        let how = Options {
-            stops: Some(&stops),
-            ..self.options
-        };
-        self.device.start(&self.dispatch, how, self.observer)
+    /// Puts another dispatch in the place of the one before; what the client has set stays.
+    pub(crate) fn take(
+        &mut self,
+        runner: Box<dyn Runner + 'a>,
+        facts: Facts,
+        suspended: Option<Suspended>,
+    ) {
+        self.runner = runner;
+        self.facts = facts;
+        self.fresh = suspended.is_none();
+        self.suspended = suspended;
+        self.ended = None;
+        self.fault = None;
+        self.action = Action::default();
+    }
+
+    /// Stops the dispatch before its first instruction, if it has not begun, and chooses a wave to look at.
+    ///
+    /// # Errors
+    /// As [`Device::start`].
+    pub fn begin(&mut self) -> Result<(), DispatchError> {
+        if self.fresh {
+            let stops = Stops {
+                after: Some(0),
+                ..Stops::default()
+            };
+            self.go(stops);
+            if let Some(Err(_)) = self.ended
+                && let Some(Err(error)) = self.ended.take()
+            {
+                return Err(error);
+            }
+        }
+        let first = self.all().next();
+        if let Some(at) = first {
+            self.current = (at.workgroup, at.wave);
+        }
+        Ok(())
+    }
+
+    /// The dispatch has ended, and what became of it is its queue's matter.
+    pub(crate) fn has_gone(&mut self) {
+        self.ended = None;
+        self.fresh = false;
     }
 
     /// Starts the dispatch again if it has ended and is to follow itself.
     fn next(&mut self) -> bool {
-        if !matches!(self.ended, Some(Ok(_))) || !(self.again)() {
+        if !matches!(self.ended, Some(Ok(_))) || !self.runner.again() {
             return false;
         }
         if let Some(Ok(statistics)) = self.ended.take() {
             self.done.push(statistics);
         }
-        let outcome = self.begin();
-        self.took(outcome);
-        self.suspended.is_some()
+        self.fresh = true;
+        true
     }
 
     /// Runs what is left of the dispatch, and those that follow, without stops. Returns what each has done.
@@ -147,15 +202,8 @@ impl<'a> Debugger<'a> {
     /// As [`Device::resume`]; of a dispatch that has ended, its own.
     pub fn finish(mut self) -> Result<Vec<Statistics>, DispatchError> {
         loop {
-            while let Some(suspended) = self.suspended.take() {
-                let how = Options {
-                    stops: None,
-                    ..self.options
-                };
-                let outcome = self.device.resume(suspended, how, self.observer);
-                self.took(outcome);
-            }
-            if !self.next() {
+            self.go(Stops::default());
+            if self.suspended.is_none() && !self.next() {
                 break;
             }
         }
@@ -175,13 +223,13 @@ impl<'a> Debugger<'a> {
 
     /// Whether the dispatch has ended.
     pub fn has_ended(&self) -> bool {
-        self.suspended.is_none()
+        self.suspended.is_none() && !self.fresh
     }
 
     /// What the client calls a wave.
     pub(crate) fn tid(&self, (workgroup, wave): Who) -> Tid {
         let number = workgroup
-            .saturating_mul(self.waves)
+            .saturating_mul(self.facts.waves)
             .saturating_add(wave.into())
             .saturating_add(1);
         Tid::new(number as usize).unwrap_or(Tid::MIN)
@@ -190,7 +238,8 @@ impl<'a> Debugger<'a> {
     /// The wave that the client calls so.
     pub(crate) fn who(&self, tid: Tid) -> Who {
         let number = tid.get() as u64 - 1;
-        (number / self.waves, (number % self.waves) as u32)
+        let waves = self.facts.waves;
+        (number / waves, (number % waves) as u32)
     }
 
     /// A wave that has not ended.
@@ -227,34 +276,36 @@ impl<'a> Debugger<'a> {
     }
 
     fn go(&mut self, stops: Stops<'_>) -> Option<Why> {
-        let suspended = self.suspended.take()?;
-        let how = Options {
-            stops: Some(&stops),
-            ..self.options
-        };
-        let outcome = self.device.resume(suspended, how, self.observer);
+        let from = self.suspended.take();
+        if from.is_none() && !std::mem::take(&mut self.fresh) {
+            return None;
+        }
+        let outcome = self.runner.go(from, &stops);
         self.took(outcome)
     }
 
-    /// Goes on as the client said. `None`: `request` was set before there was anything to tell.
-    pub(crate) fn proceed(&mut self, request: &AtomicBool) -> Option<Stop<u64>> {
+    /// Goes on as the client said. `None`: `request` was set before there was anything to tell, or the dispatch has ended.
+    pub(crate) fn advance(&mut self, request: &AtomicBool) -> Option<Stop<u64>> {
         let Action { step, only, locked } = self.action;
-        let stop = match (step, only) {
+        match (step, only) {
             (Some(who), _) => self.step(who, locked, request),
             (None, Some(who)) if locked => self.alone(who, request),
             _ => self.run(request, &[]),
-        };
-        if stop.is_some() || self.suspended.is_some() {
-            return stop;
         }
-        while self.next() {
-            self.action = Action::default();
-            let stop = self.run(request, &[]);
+    }
+
+    /// The same, with the dispatches that follow. `None`: `request` was set before there was anything to tell.
+    pub(crate) fn proceed(&mut self, request: &AtomicBool) -> Option<Stop<u64>> {
+        loop {
+            let stop = self.advance(request);
             if stop.is_some() || self.suspended.is_some() {
                 return stop;
             }
+            if !self.next() {
+                return Some(self.end());
+            }
+            self.action = Action::default();
         }
-        Some(self.end())
     }
 
     /// What the client is told of the end.

@@ -26,7 +26,7 @@ impl Debugger<'_> {
             .wave(who)
             .map_or(0, |wave| wave.exec().trailing_zeros());
         let lane = self.lane.unwrap_or(active);
-        if lane < self.layout.lanes() { lane } else { 0 }
+        if lane < self.facts.lanes { lane } else { 0 }
     }
 
     /// What a wave means by an address, and how many bytes from there on lie together.
@@ -36,7 +36,7 @@ impl Debugger<'_> {
             return Some((Place::Lds(offset), (1 << 32) - offset));
         }
         let word = 4 - address % 4;
-        if self.device.target() == Target::Gfx1250 {
+        if self.runner.device().target() == Target::Gfx1250 {
             if address >> 58 == GLOBAL_SCRATCH_BASE >> 58 {
                 return Some((Place::Memory(from_shared_scratch(address)), word));
             }
@@ -66,7 +66,7 @@ impl Debugger<'_> {
             let (part, _) = rest.split_at_mut(count);
             match place {
                 Place::Memory(at) => {
-                    if self.device.memory().read(at, part).is_err() {
+                    if self.runner.device().memory().read(at, part).is_err() {
                         break;
                     }
                 }
@@ -104,7 +104,7 @@ impl Debugger<'_> {
             let count = rest.len().min(together.try_into().unwrap_or(usize::MAX));
             let part = rest.get(..count).unwrap_or_default();
             let written = match place {
-                Place::Memory(at) => self.device.memory().write(at, part).is_ok(),
+                Place::Memory(at) => self.runner.device().memory().write(at, part).is_ok(),
                 Place::Lds(offset) => {
                     let lds = self.suspended.as_mut().and_then(|s| s.lds_mut(who.0));
                     let end = offset.saturating_add(count as u64) as usize;
@@ -118,7 +118,7 @@ impl Debugger<'_> {
             done += count;
         }
         // It may have been code.
-        self.device.invalidate_code();
+        self.runner.device().invalidate_code();
         true
     }
 

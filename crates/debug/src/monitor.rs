@@ -2,21 +2,31 @@
 
 use std::fmt::Write as _;
 
+use rocjitsu_exec::record::PRIVATE_BASE;
 use rocjitsu_exec::wave::Waiting;
 use rocjitsu_gpu::dispatch::Who;
-use rocjitsu_isa::decode;
+use rocjitsu_gpu::queue::loaded_code;
+use rocjitsu_isa::{Target, decode};
 
 use crate::debugger::Debugger;
+use crate::program::Next;
 
 const HELP: &str = "\
 waves                       all waves under way: thread, workgroup, wave, where, what they wait for
 lds ADDR LEN [THREAD]       bytes of the LDS of the thread's workgroup
 disasm [ADDR [COUNT]]       instructions, from the current thread's pc on if nothing else is said
-lane [N|auto]               the lane whose scratch is at scratch addresses (auto: the first active one)
+lane [N|auto]               the lane whose scratch is at scratch addresses (auto: the first active one), and where
 code                        where the code object lies
+symbols [TEXT]              symbols of the code object in memory, those with TEXT in their names
 fault                       why the dispatch stopped
 help                        this
 THREAD, ADDR, LEN, COUNT: decimal, or hexadecimal with 0x
+";
+/// Those of a program's debugger.
+const PROGRAM: &str = "\
+kernels                     the kernels that have been dispatched: entry, how often
+dispatches                  the last dispatches: number, kernel, GPU, what has become of them
+stop [next|off|TEXT]        the next dispatch, or the next of a kernel with TEXT in its name, stops at its beginning
 ";
 
 /// Most bytes or instructions that one command shows.
@@ -36,7 +46,7 @@ impl Debugger<'_> {
         let command = String::from_utf8_lossy(command);
         let words: Vec<&str> = command.split_whitespace().collect();
         let said = match words.as_slice() {
-            [] | ["help"] => Ok(HELP.to_owned()),
+            [] | ["help"] => Ok(self.help()),
             ["waves"] => Ok(self.waves()),
             ["lds", address, length] => self.show_lds(address, length, None),
             ["lds", address, length, thread] => self.show_lds(address, length, Some(thread)),
@@ -47,15 +57,55 @@ impl Debugger<'_> {
             ["lane", lane] => self.choose_lane(lane),
             ["code"] => Ok(format!(
                 "addresses of the file + {:#x}; the kernel's entry is {:#x}\n",
-                self.bias, self.entry
+                self.facts.bias, self.facts.entry
             )),
+            ["symbols"] => Ok(self.symbols("")),
+            ["symbols", part] => Ok(self.symbols(part)),
             ["fault"] => Ok(match &self.fault {
                 Some(fault) => format!("{fault}\n"),
                 None => "none\n".to_owned(),
             }),
-            _ => Err(format!("`{}` is none of these:\n{HELP}", command.trim())),
+            words => self.of_program(words).ok_or_else(|| {
+                let all = self.help();
+                format!("`{}` is none of these:\n{all}", command.trim())
+            }),
         };
         said.unwrap_or_else(|wrong| wrong)
+    }
+
+    fn help(&self) -> String {
+        match self.program {
+            Some(_) => format!("{HELP}{PROGRAM}"),
+            None => HELP.to_owned(),
+        }
+    }
+
+    /// What a command of a program's debugger says; `None` if it is none.
+    fn of_program(&self, words: &[&str]) -> Option<String> {
+        let program = self.program.as_ref()?;
+        match words {
+            ["kernels"] => return Some(program.kernels()),
+            ["dispatches"] => return Some(program.dispatches()),
+            ["stop"] => {}
+            ["stop", "off"] => program.stop_at(None),
+            ["stop", "next"] => program.stop_at(Some(Next::Any)),
+            ["stop", kernel] => program.stop_at(Some(Next::Kernel((*kernel).to_owned()))),
+            _ => return None,
+        }
+        Some(program.next_text())
+    }
+
+    fn symbols(&self, part: &str) -> String {
+        let code = loaded_code(self.runner.device().memory(), self.facts.entry);
+        let Some(code) = code else {
+            return "memory holds no table of symbols before the kernel\n".to_owned();
+        };
+        let mut text = String::new();
+        let wanted = code.symbols.iter().filter(|(name, _)| name.contains(part));
+        for (name, address) in wanted.take(MOST as usize) {
+            let _ = writeln!(text, "{address:#x} {name}");
+        }
+        text
     }
 
     /// What a client is told of a wave in its list of threads.
@@ -146,8 +196,8 @@ impl Debugger<'_> {
             None => pc.ok_or("no wave is under way\n")?,
         };
         let count = count.map_or(Ok(8), number)?.min(MOST);
-        let target = self.device.target();
-        let set = target.execution_set(self.layout.lanes());
+        let target = self.runner.device().target();
+        let set = target.execution_set(self.facts.lanes);
         let mut text = String::new();
         for _ in 0..count {
             // The longest instruction has six words; fewer may be mapped.
@@ -180,7 +230,7 @@ impl Debugger<'_> {
             "auto" => None,
             lane => {
                 let lane = number(lane)?;
-                let lanes = self.layout.lanes();
+                let lanes = self.facts.lanes;
                 if lane >= lanes.into() {
                     return Err(format!("a wave has {lanes} lanes\n"));
                 }
@@ -196,6 +246,16 @@ impl Debugger<'_> {
         } else {
             " (the first active one)"
         };
-        format!("lane {}{how}\n", self.lane_of(self.current))
+        let lane = self.lane_of(self.current);
+        let scratch = match self.wave(self.current) {
+            Some(wave) if wave.scratch == 0 => "which has no scratch".to_owned(),
+            None => "no wave is under way".to_owned(),
+            Some(wave) if self.runner.device().target() == Target::Gfx1250 => {
+                let address = wave.flat_scratch_base() + (u64::from(lane) << 52);
+                format!("scratch at {address:#x}")
+            }
+            Some(_) => format!("scratch at {PRIVATE_BASE:#x}"),
+        };
+        format!("lane {lane}{how}, {scratch}\n")
     }
 }

@@ -37,7 +37,7 @@ use crate::debugger::{Action, Debugger, Watched};
 use crate::registers::Register;
 
 /// Bytes of the longest packet.
-const PACKET: usize = 1 << 16;
+pub(crate) const PACKET: usize = 1 << 16;
 /// Most breakpoints and most watchpoints that a client may set.
 const MOST_PLACES: usize = 4096;
 
@@ -401,8 +401,8 @@ impl MonitorCmd for Debugger<'_> {
 impl SectionOffsets for Debugger<'_> {
     fn get_section_offsets(&mut self) -> Result<Offsets<u64>, Infallible> {
         Ok(Offsets::Sections {
-            text: self.bias,
-            data: self.bias,
+            text: self.facts.bias,
+            data: self.facts.bias,
             bss: None,
         })
     }

@@ -41,12 +41,13 @@ impl Register {
 /// The registers of the waves of a dispatch, by their numbers in the protocol. Those that all lanes share come first.
 #[derive(Clone, Debug)]
 pub struct Layout {
+    target: Target,
     registers: Vec<Register>,
     lanes: u32,
 }
 
 impl Layout {
-    /// The registers of a wave of `lanes` lanes.
+    /// The registers of a wave of `lanes` lanes. A wave of fewer lanes has zeros in those that it lacks, which cannot be written.
     pub fn new(target: Target, lanes: u32) -> Layout {
         let mut registers = Vec::new();
         let mut add = |name: String, place, bytes| registers.push(Register { name, bytes, place });
@@ -80,7 +81,11 @@ impl Layout {
                 add(format!("a{n}"), Place::Agpr(n), row);
             }
         }
-        Layout { registers, lanes }
+        Layout {
+            target,
+            registers,
+            lanes,
+        }
     }
 
     /// All registers in the order of their numbers.
@@ -88,7 +93,12 @@ impl Layout {
         &self.registers
     }
 
-    /// Lanes of a wave.
+    /// The target whose registers these are.
+    pub fn target(&self) -> Target {
+        self.target
+    }
+
+    /// Lanes that vectors have room for.
     pub fn lanes(&self) -> u32 {
         self.lanes
     }
@@ -139,8 +149,9 @@ impl Layout {
                     Place::Agpr(_) => 256,
                     _ => 0,
                 };
-                let lanes = wave.v.read(first + n);
+                let (start, lanes) = (to.len(), wave.v.read(first + n));
                 to.extend(lanes.iter().flat_map(|lane| lane.to_le_bytes()));
+                to.resize(start + register.bytes, 0);
                 return true;
             }
         };

@@ -10,7 +10,7 @@ use rocjitsu_lanes::Backend;
 
 use crate::error::{Cause, Fault};
 use crate::forms::{Form, Forms, Tally};
-use crate::jit::{self, Jit, Part};
+use crate::jit::{self, Chain, Jit, Member, Pieces};
 use crate::lower::{Lowering, State, lower};
 use crate::memory::MemoryPort;
 use crate::record::{COUNTERS, Record};
@@ -29,44 +29,110 @@ struct Key {
 }
 
 /// A straight run of instructions.
-pub struct Block {
+pub struct Body {
     /// The instructions in order.
     pub records: Box<[Record]>,
     /// The number of each one's form.
     forms: Box<[u32]>,
-    /// How many there are of each class, and how many that are not exact.
-    pub counts: [u32; COUNTERS],
+    /// For each number of them from none to all: how many of the first ones are of each class, and how many are not
+    /// exact.
+    sums: Box<[[u16; COUNTERS]]>,
     /// Address behind the last one.
     pub end: u64,
     /// Lanes of the waves that execute it.
     lanes: u32,
-    /// How often it was interpreted, roughly: threads may overlook each other.
-    heat: AtomicU32,
-    /// Whether a thread has begun to compile it.
-    claimed: AtomicBool,
     /// How often it executed, as far as views have told.
     turns: AtomicU64,
-    /// How it executes once that is decided: in parts, or record by record.
-    parts: OnceLock<Option<Box<[Part]>>>,
     /// State that it was decoded under.
     state: State,
     /// What those who watch are told of its instructions, made when the first one asks.
     infos: OnceLock<Box<[Info]>>,
 }
 
-impl Block {
+impl Body {
+    /// Address of the first instruction.
+    pub(crate) fn pc(&self) -> u64 {
+        self.records.first().map_or(self.end, |first| first.pc)
+    }
+
     /// What it is found by.
     pub(crate) fn key(&self) -> BlockKey {
         BlockKey(Key {
-            pc: self.records.first().map_or(self.end, |first| first.pc),
+            pc: self.pc(),
             state: self.state,
         })
+    }
+
+    /// How many of the first `count` instructions are of each class, and how many are not exact; of all if there are
+    /// fewer.
+    #[inline(always)]
+    pub(crate) fn sums(&self, count: usize) -> &[u16; COUNTERS] {
+        const NONE: [u16; COUNTERS] = [0; COUNTERS];
+        self.sums.get(count).or(self.sums.last()).unwrap_or(&NONE)
     }
 
     /// What those who watch are told of its instructions.
     pub(crate) fn watched(&self) -> &[Info] {
         self.infos
             .get_or_init(|| watch::of_block(&self.records, self.lanes, self.state.banks()))
+    }
+}
+
+/// A straight run of instructions, and how it executes.
+pub struct Block {
+    body: Arc<Body>,
+    /// How often it was interpreted, or entered as compiled code, roughly: threads may overlook each other.
+    heat: AtomicU32,
+    /// Whether a thread has begun to compile it: by itself, and with those that it goes to.
+    claimed: [AtomicBool; 2],
+    /// What it was compiled to, and that as a function; `None` if it is interpreted for good.
+    near: OnceLock<Option<(Arc<Pieces>, Chain)>>,
+    /// With the blocks that it goes to; `None` if there are none.
+    far: OnceLock<Option<Chain>>,
+}
+
+impl std::ops::Deref for Block {
+    type Target = Body;
+    fn deref(&self) -> &Body {
+        &self.body
+    }
+}
+
+impl Block {
+    fn new(body: Body, compiled: bool) -> Block {
+        let never = || OnceLock::from(None);
+        Block {
+            body: Arc::new(body),
+            heat: AtomicU32::new(0),
+            claimed: Default::default(),
+            near: if compiled { OnceLock::new() } else { never() },
+            far: if compiled {
+                OnceLock::new()
+            } else {
+                OnceLock::from(None)
+            },
+        }
+    }
+
+    fn alone(&self) -> Option<&Chain> {
+        self.near.get()?.as_ref().map(|(_, chain)| chain)
+    }
+
+    /// As a block in a chain, if it is compiled.
+    fn member(&self) -> Option<Member> {
+        let (pieces, _) = self.near.get()?.as_ref()?;
+        Some(Member {
+            body: self.body.clone(),
+            pieces: pieces.clone(),
+        })
+    }
+
+    /// Whether its code was made from bytes at one of these addresses.
+    fn is_of(&self, addresses: &HashSet<u64>) -> bool {
+        let chained = self.far.get().and_then(Option::as_ref);
+        let others = chained.map_or(&[][..], Chain::members);
+        addresses.contains(&self.body.pc())
+            || others.iter().any(|m| addresses.contains(&m.body.pc()))
     }
 }
 
@@ -123,35 +189,70 @@ impl CodeCache {
         for block in blocks.values() {
             let turns = block.turns.load(Ordering::Relaxed);
             if turns > 0 {
-                let parts = block.parts.get().map(Option::as_deref);
-                tally.add(&block.records, parts, block.lanes, turns);
+                let near = block.near.get().map(Option::as_ref);
+                let pieces = near.map(|near| near.map(|(pieces, _)| &**pieces));
+                tally.add(&block.records, pieces, block.lanes, turns);
             }
         }
         tally.finish()
     }
 
-    /// The parts of a block, or `None` where it is interpreted as a whole.
+    /// What executes a block, perhaps with those that follow it; `None` where it is interpreted.
     #[inline(always)]
-    pub(crate) fn parts<'b>(&self, block: &'b Block) -> Option<&'b [Part]> {
-        match block.parts.get() {
-            Some(parts) => parts.as_deref(),
+    pub(crate) fn chain<'b>(&self, block: &'b Block) -> Option<&'b Chain> {
+        match block.far.get() {
+            Some(Some(chain)) => Some(chain),
+            Some(None) => block.alone(),
             None => self.warm(block),
         }
     }
 
-    /// Counts an execution of a block that is not compiled; enough of them, and it is.
-    fn warm<'b>(&self, block: &'b Block) -> Option<&'b [Part]> {
+    /// Counts an execution of a block that may still be compiled; enough of them, and it is.
+    fn warm<'b>(&self, block: &'b Block) -> Option<&'b Chain> {
         let Ok(jit) = &self.jit else { return None };
         let heat = block.heat.load(Ordering::Relaxed);
-        if heat < jit.threshold() {
+        if heat < jit.chain_threshold() {
             block.heat.store(heat + 1, Ordering::Relaxed);
+        }
+        if heat < jit.threshold() {
             return None;
         }
-        if block.claimed.swap(true, Ordering::Relaxed) {
-            return None;
+        if !block.claimed[0].load(Ordering::Relaxed)
+            && !block.claimed[0].swap(true, Ordering::Relaxed)
+        {
+            let compiled = || jit.compile(&block.body, block.lanes);
+            block.near.get_or_init(compiled);
         }
-        let parts = jit.compile(&block.records, block.lanes);
-        block.parts.get_or_init(|| parts).as_deref()
+        if heat >= jit.chain_threshold() && !block.claimed[1].swap(true, Ordering::Relaxed) {
+            let chained = || jit.chain(self.followers(block), block.lanes);
+            if let Some(chain) = block.far.get_or_init(chained) {
+                return Some(chain);
+            }
+        }
+        block.alone()
+    }
+
+    /// A block and those that it goes to, directly or by others of them, as far as they are compiled.
+    fn followers(&self, block: &Block) -> Vec<Member> {
+        let mut members: Vec<Member> = block.member().into_iter().collect();
+        let blocks = self.blocks.read().unwrap_or_else(|e| e.into_inner());
+        let mut at = 0;
+        while let Some(member) = members.get(at) {
+            at += 1;
+            for pc in member.successors() {
+                let key = Key {
+                    pc,
+                    state: block.state,
+                };
+                let known = members.iter().any(|m| m.body.pc() == pc);
+                if let (false, Some(next)) =
+                    (known || members.len() == jit::MEMBERS, blocks.get(&key))
+                {
+                    members.extend(next.member());
+                }
+            }
+        }
+        members
     }
 
     /// Whether matrix products of code that is decoded from now on are plain chains of FMAs.
@@ -197,7 +298,7 @@ impl CodeCache {
         self.blocks
             .write()
             .unwrap_or_else(|e| e.into_inner())
-            .retain(|key, _| !stale.contains(&key.pc));
+            .retain(|_, block| !block.is_of(&stale));
         self.epoch.fetch_add(1, Ordering::Release);
     }
 
@@ -233,7 +334,8 @@ impl CodeCache {
         lowering.fast_matrix = self.fast_matrix;
         let set = self.target.execution_set(key.state.lanes());
         let mut records = Vec::new();
-        let mut counts = [0; COUNTERS];
+        let mut counts = [0u16; COUNTERS];
+        let mut sums = vec![counts];
         let mut pc = key.pc;
         while records.len() < BLOCK_LIMIT {
             let record = match self.record(pc, set, &mut lowering, memory) {
@@ -244,6 +346,7 @@ impl CodeCache {
             };
             pc = record.next_pc;
             record.count(&mut counts);
+            sums.push(counts);
             let last = record.ends_block;
             records.push(record);
             if last {
@@ -254,22 +357,17 @@ impl CodeCache {
         let number = |record: &Record| known.number(Form::of(record));
         let forms = records.iter().map(number).collect();
         drop(known);
-        Ok(Block {
+        let body = Body {
             records: records.into(),
             forms,
-            counts,
+            sums: sums.into(),
             end: pc,
             lanes: key.state.lanes(),
-            heat: AtomicU32::new(0),
-            claimed: AtomicBool::new(false),
             turns: AtomicU64::new(0),
-            parts: match self.jit {
-                Ok(_) => OnceLock::new(),
-                Err(_) => OnceLock::from(None),
-            },
             state: key.state,
             infos: OnceLock::new(),
-        })
+        };
+        Ok(Block::new(body, self.jit.is_ok()))
     }
 
     fn record(
@@ -347,18 +445,19 @@ fn slot_of(key: Key) -> usize {
 #[derive(Clone, Copy)]
 pub(crate) struct BlockKey(Key);
 
-/// A block that ran before.
-struct Seen {
-    key: Key,
-    block: Arc<Block>,
-    /// Executions that the block was not told of.
-    turns: u64,
+/// Executions of a block that it was not told of.
+#[derive(Default)]
+pub(crate) struct Executed {
+    /// How many.
+    pub turns: u64,
     /// How many of them ended early, by the number of instructions that they executed.
     early: Vec<(u32, u64)>,
 }
 
-impl Seen {
-    fn ended_early(&mut self, executed: usize) {
+impl Executed {
+    /// The last execution ended behind the first `executed` instructions.
+    #[cold]
+    pub fn ended_early(&mut self, executed: usize) {
         let executed = executed as u32;
         match self.early.iter_mut().find(|(at, _)| *at == executed) {
             Some((_, times)) => *times += 1,
@@ -367,12 +466,12 @@ impl Seen {
     }
 
     /// Tells the block of its executions, and the tally, if there is one, of its instructions'.
-    fn settle(&mut self, tally: Option<&mut Tally>) {
+    fn settle(&mut self, body: &Body, tally: Option<&mut Tally>) {
         let turns = std::mem::take(&mut self.turns);
         if turns == 0 {
             return;
         }
-        self.block.turns.fetch_add(turns, Ordering::Relaxed);
+        body.turns.fetch_add(turns, Ordering::Relaxed);
         let Some(tally) = tally else {
             self.early.clear();
             return;
@@ -380,11 +479,34 @@ impl Seen {
         let mut times = turns;
         self.early.sort_unstable();
         let mut early = self.early.drain(..).peekable();
-        for (at, &form) in self.block.forms.iter().enumerate() {
+        for (at, &form) in body.forms.iter().enumerate() {
             while let Some((_, ended)) = early.next_if(|(executed, _)| *executed as usize <= at) {
                 times = times.saturating_sub(ended);
             }
             tally.add(form, times);
+        }
+    }
+}
+
+/// A block that ran before.
+pub(crate) struct Seen {
+    key: Key,
+    pub block: Arc<Block>,
+    /// Its executions.
+    pub own: Executed,
+    /// Those of the other blocks of its chain, in their order.
+    pub chained: Vec<Executed>,
+}
+
+impl Seen {
+    fn settle(&mut self, mut tally: Option<&mut Tally>) {
+        self.own.settle(&self.block, tally.as_deref_mut());
+        let Some(Some(chain)) = self.block.far.get() else {
+            return;
+        };
+        let others = chain.members().iter().skip(1);
+        for (executed, member) in self.chained.iter_mut().zip(others) {
+            executed.settle(&member.body, tally.as_deref_mut());
         }
     }
 }
@@ -460,7 +582,7 @@ impl<'a> CodeView<'a> {
         if let Some(Some(seen)) = self.entries.get_mut(slot)
             && seen.key == key.0
         {
-            seen.ended_early(executed);
+            seen.own.ended_early(executed);
         }
     }
 
@@ -506,7 +628,7 @@ impl<'a> CodeView<'a> {
         }
     }
 
-    /// The block at `pc`, decoded under `state`.
+    /// The block at `pc`, decoded under `state`, which is about to execute.
     #[inline]
     pub fn block(
         &mut self,
@@ -514,27 +636,43 @@ impl<'a> CodeView<'a> {
         state: State,
         memory: &mut MemoryPort<'_>,
     ) -> Result<&Block, Fault> {
+        let seen = self.seen(pc, state, memory)?;
+        seen.own.turns += 1;
+        Ok(&seen.block)
+    }
+
+    /// The block at `pc`, decoded under `state`, with the counts of its executions.
+    #[inline(always)]
+    pub(crate) fn seen(
+        &mut self,
+        pc: u64,
+        state: State,
+        memory: &mut MemoryPort<'_>,
+    ) -> Result<&mut Seen, Fault> {
         let key = Key { pc, state };
         let slot = slot_of(key);
         let hit = matches!(&self.entries[slot], Some(seen) if seen.key == key);
         if !hit {
-            let block = self.cache.block(key, memory)?;
-            let seen = Seen {
-                key,
-                block,
-                turns: 0,
-                early: Vec::new(),
-            };
-            if let Some(mut before) = self.entries[slot].replace(seen) {
-                before.settle(self.tally.as_mut());
-            }
+            self.look_up(key, slot, memory)?;
         }
         match &mut self.entries[slot] {
-            Some(seen) => {
-                seen.turns += 1;
-                Ok(&seen.block)
-            }
+            Some(seen) => Ok(seen),
             None => unreachable!("filled above"),
         }
+    }
+
+    /// Finds a block that is not in its place.
+    #[inline(never)]
+    fn look_up(&mut self, key: Key, slot: usize, memory: &mut MemoryPort<'_>) -> Result<(), Fault> {
+        let seen = Seen {
+            key,
+            block: self.cache.block(key, memory)?,
+            own: Executed::default(),
+            chained: Vec::new(),
+        };
+        if let Some(mut before) = self.entries[slot].replace(seen) {
+            before.settle(self.tally.as_mut());
+        }
+        Ok(())
     }
 }

@@ -103,8 +103,13 @@ pub fn lower(inst: &Inst, pc: u64, lowering: &mut Lowering) -> Option<Record> {
     }
     let scale = |name| lowering.source(inst, name).unwrap_or_default();
     record.exactness = exactness(&op);
-    let prepared = Prepared::new(&op);
-    let need = prepared.registers();
+    let need = op.registers();
+    let apart = |source: &Operand, count: usize| match (record.dst.vector(), source.vector()) {
+        (Some(d), Some(first)) => first + count as u32 <= d || d + need.d as u32 <= first,
+        _ => false,
+    };
+    let apart = apart(&record.src[0], need.a) && apart(&record.src[1], need.b);
+    let prepared = Prepared::new(&op, apart);
     if need.a.max(need.b) > INPUTS || need.c.max(need.d) > ROWS || need.index.max(need.scale) > 2 {
         return None;
     }

@@ -157,6 +157,13 @@ pub struct VectorRegisters {
 unsafe impl Send for VectorRegisters {}
 
 impl VectorRegisters {
+    /// Bytes to the addresses of the pages, as [`VectorRegisters::page_bases`] gives them.
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) const BASES: usize = std::mem::offset_of!(VectorRegisters, bases);
+    /// Bytes to the word with a bit for each page that exists.
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) const PRESENT: usize = std::mem::offset_of!(VectorRegisters, present);
+
     /// Registers of a wave of `lanes` (32 or 64) lanes, all zero, none allocated.
     pub fn new(lanes: u32) -> Self {
         VectorRegisters {

@@ -1,13 +1,10 @@
 //! The run loop: a wave's instructions one after the other, until it waits, ends or has had its turn.
 
-use std::ops::Range;
-
 use rocjitsu_lanes::Backend;
 use rocjitsu_lanes::kernel::{Args, Aux, Src};
 use rocjitsu_lanes::vector::{Lanes, Scalar};
 
-use crate::code::CodeView;
-use crate::jit::Part;
+use crate::code::{Body, CodeView, Executed, Seen};
 use crate::lower::State;
 use crate::record::{COUNTERS, Class, Fast, Flow, Record, Step};
 use crate::wave::{Cx, Waiting, scalar};
@@ -98,50 +95,56 @@ fn run_loop<L: Lanes>(
     let cache = code.cache();
     loop {
         let state = State::of(cx.wave);
-        let block = match code.block(cx.wave.pc, state, &mut cx.unit.memory) {
-            Ok(block) => block,
+        let seen = match code.seen(cx.wave.pc, state, &mut cx.unit.memory) {
+            Ok(seen) => seen,
             Err(fault) => {
                 cx.unit.fault = Some(Box::new(fault));
                 return Stop::Fault;
             }
         };
-        cx.wave.pc = block.end;
-        args.exec = cx.wave.exec();
-        let left_at = match cache.parts(block) {
-            None => span::<L>(cx, &block.records, 0..block.records.len(), &mut args),
-            Some(parts) => in_parts::<L>(cx, &block.records, parts, &mut args),
+        let flow = match cache.chain(&seen.block) {
+            None => {
+                let Seen { block, own, .. } = seen;
+                own.turns += 1;
+                cx.wave.pc = block.end;
+                args.exec = cx.wave.exec();
+                let left_at = span::<L>(cx, &block.records, &mut args);
+                left -= block.records.len() as i64;
+                ended(block, own, left_at, counts)
+            }
+            Some(chain) => {
+                // SAFETY: code is compiled only for the back end that stands for AVX-512; the wave is at the block
+                // and in the state of its key.
+                let back = unsafe { chain.run(cx, &mut left) };
+                let Seen { own, chained, .. } = seen;
+                chained.resize_with(chain.members().len() - 1, Executed::default);
+                let mut flow = Flow::Next;
+                let all = std::iter::once(own).chain(chained);
+                for ((at, member), executed) in chain.members().iter().enumerate().zip(all) {
+                    let turns = back.turns[at];
+                    executed.turns += turns;
+                    if back.exit.member == at && back.exit.flow != Flow::Next {
+                        let left_at = Some((back.exit.at, back.exit.flow));
+                        flow = ended(&member.body, executed, left_at, counts);
+                        add(counts, &member.body, usize::MAX, turns.wrapping_sub(1));
+                    } else if turns > 0 {
+                        add(counts, &member.body, usize::MAX, turns);
+                    }
+                }
+                flow
+            }
         };
-        match left_at {
-            None | Some((_, Flow::Next | Flow::Jump)) => {}
-            Some((at, Flow::Wait)) => {
-                for r in &block.records[..=at] {
-                    r.count(counts);
-                }
-                if at + 1 < block.records.len() {
-                    let key = block.key();
-                    code.ended_early(key, at + 1);
-                }
+        match flow {
+            Flow::Next | Flow::Jump => {}
+            Flow::Wait => {
                 if std::mem::take(&mut cx.wave.code_stale) {
                     code.invalidate();
                 }
                 return Stop::Waits;
             }
-            Some((at, left @ (Flow::Fault | Flow::Again))) => {
-                for r in &block.records[..at] {
-                    r.count(counts);
-                }
-                let key = block.key();
-                code.ended_early(key, at);
-                return match left {
-                    Flow::Again => Stop::Waits,
-                    _ => Stop::Fault,
-                };
-            }
+            Flow::Again => return Stop::Waits,
+            Flow::Fault => return Stop::Fault,
         }
-        for (total, n) in counts.iter_mut().zip(&block.counts) {
-            *total += u64::from(*n);
-        }
-        left -= block.records.len() as i64;
         if left <= 0 {
             cx.wave.waiting = Waiting::Turn;
             return Stop::Quantum;
@@ -149,40 +152,33 @@ fn run_loop<L: Lanes>(
     }
 }
 
-/// Executes a block of which parts are compiled. Returns as [`span`] does.
+/// Counts `turns` executions of the first `count` instructions of a block.
 #[inline(always)]
-fn in_parts<L: Lanes>(
-    cx: &mut Cx<'_, '_>,
-    records: &[Record],
-    parts: &[Part],
-    args: &mut Args,
-) -> Option<(usize, Flow)> {
-    for part in parts {
-        match part {
-            Part::Records(range) => {
-                let left_at = span::<L>(cx, records, range.clone(), args);
-                if left_at.is_some() {
-                    return left_at;
-                }
-            }
-            // SAFETY: code is compiled for the back end that executes here, which the host supports, and for
-            // waves of the size in the block's key.
-            #[cfg(target_arch = "x86_64")]
-            Part::Code(code) => unsafe {
-                let (wave, unit) = (&mut *cx.wave, &mut *cx.unit);
-                let full = args.exec == u64::MAX >> (64 - wave.lanes);
-                code.run(
-                    full,
-                    &mut wave.v,
-                    &mut unit.pool,
-                    &mut wave.s,
-                    &mut unit.temp.area,
-                );
-                args.exec = wave.exec();
-            },
-        }
+fn add(counts: &mut Counts, body: &Body, count: usize, turns: u64) {
+    for (total, n) in counts.iter_mut().zip(body.sums(count)) {
+        *total += u64::from(*n) * turns;
     }
-    None
+}
+
+/// Counts an execution of a block, and tells how the wave goes on. `left_at` says which record left it, and how, if one did.
+#[inline(always)]
+fn ended(
+    body: &Body,
+    executed: &mut Executed,
+    left_at: Option<(usize, Flow)>,
+    counts: &mut Counts,
+) -> Flow {
+    let all = body.records.len();
+    let (count, flow) = match left_at {
+        None | Some((_, Flow::Next | Flow::Jump)) => (all, Flow::Next),
+        Some((at, Flow::Wait)) => (at + 1, Flow::Wait),
+        Some((at, flow)) => (at, flow),
+    };
+    add(counts, body, count, 1);
+    if count < all {
+        executed.ended_early(count);
+    }
+    flow
 }
 
 /// Whether a wave that would execute this record leaves that for its next turn ([`Step::Memory`]).
@@ -202,10 +198,9 @@ pub fn gives_way(cx: &mut Cx<'_, '_>, record: &Record) -> bool {
 fn span<L: Lanes>(
     cx: &mut Cx<'_, '_>,
     records: &[Record],
-    range: Range<usize>,
     args: &mut Args,
 ) -> Option<(usize, Flow)> {
-    for (at, record) in range.clone().zip(&records[range]) {
+    for (at, record) in records.iter().enumerate() {
         match record.step {
             Step::Fast => {
                 fast::<L, false, false>(cx, record, args);

@@ -69,6 +69,9 @@ pub const VSKIP: u32 = 1 << 9;
 /// Bits of [`Wave::decode_state`] that hold the number of VGPRs the wave has; see [`Wave::set_vgprs`].
 pub const VGPRS: u32 = 0xfc00_0000;
 
+/// Bits of [`Wave::past_barrier`] for which a wave stops.
+const STOPS: u8 = 3;
+
 /// One wave.
 pub struct Wave {
     /// The scalar file: SGPRs, VCC, TTMPs, M0, EXEC (see [`scalar`]).
@@ -167,6 +170,16 @@ impl Wave {
     pub fn set_vgprs(&mut self, count: u32, target: Target) {
         let units = count.div_ceil(vgpr_unit(target));
         self.decode_state = self.decode_state & !VGPRS | if units < 64 { units << 26 } else { 0 };
+    }
+
+    /// How often it has stopped for the others since the barrier it passed last (see [`Wave::past_barrier`]).
+    pub fn stops_past_barrier(&self) -> u8 {
+        let passed = self.past_barrier & !STOPS != 0;
+        if passed {
+            (!self.past_barrier & STOPS).count_ones() as u8
+        } else {
+            0
+        }
     }
 
     /// A pair of words of the scalar file.

@@ -3,10 +3,20 @@
 
 mod sequences;
 
+use std::collections::BTreeSet;
+
 use proptest::prelude::*;
+use rocjitsu_exec::code::{CodeCache, CodeView};
+use rocjitsu_exec::memory::MemoryPort;
+use rocjitsu_exec::run::run;
 use rocjitsu_exec::target::EXECUTABLE;
-use rocjitsu_isa::Target;
-use sequences::{FORMATS, Shape, Start, check, compilers, encode, exec, next};
+use rocjitsu_exec::wave::{Cx, Group, Unit, Waiting, Wave};
+use rocjitsu_isa::{Target, decode};
+use rocjitsu_lanes::Backend;
+use sequences::{
+    BASE, COMPILED, FORMATS, Program, Shape, Start, check, compilers, encode, exec, looped, memory,
+    next,
+};
 
 /// Every operation in every format, one at a time.
 #[test]
@@ -22,6 +32,7 @@ fn every_operation_alone() {
                     mode: 0x3f0,
                     exec: next(&mut seed),
                     seed: next(&mut seed),
+                    quantum: 1000,
                 };
                 // Twice, on registers that differ, with modifiers off.
                 let registers = |r: u64| (r as u32 & 0x7f7f_7f7f).to_le_bytes();
@@ -55,6 +66,7 @@ fn runs_go_on_across_scalar_instructions() {
         mode: 0x3f0,
         exec: 0x0f0f_ffff_0000_1234,
         seed: 3,
+        quantum: 1000,
     };
     // v_add_u32 (gfx9) of registers, the first source by its 9-bit code.
     let add = |to: u32, a: u32, b: u32| 0x6800_0000 | to << 17 | b << 9 | a;
@@ -108,9 +120,175 @@ proptest! {
             mode: round | denorm << 4 | flags << 8,
             exec: exec(kind, bits),
             seed,
+            quantum: 1000,
         };
         let mut code: Vec<Vec<u8>> = shapes.iter().filter_map(|&s| encode(target, &start, s)).collect();
         code.truncate(120);
         check(target, &start, &code);
     }
+
+    #[test]
+    fn loops(
+        target in 0..EXECUTABLE.len(),
+        wide: bool,
+        shapes in prop::collection::vec(any::<Shape>(), 1..80),
+        branches in prop::collection::vec(any::<(u8, u8, u8)>(), 0..8),
+        accesses in prop::collection::vec(any::<(u8, u8, u8)>(), 0..6),
+        sleeps in prop_oneof![3 => Just(false), 1 => Just(true)],
+        quantum in prop_oneof![Just(1u64), 2..100u64, 100..2000u64],
+        kind: u8,
+        bits: u64,
+        seed: u64,
+    ) {
+        let target = EXECUTABLE[target];
+        let start = Start {
+            lanes: if target.generation() == 9 || wide && target != Target::Gfx1250 { 64 } else { 32 },
+            mode: 0x3f0,
+            exec: exec(kind, bits),
+            seed,
+            quantum,
+        };
+        let mut body: Vec<Vec<u8>> = shapes.iter().filter_map(|&s| encode(target, &start, s)).collect();
+        body.truncate(40);
+        prop_assume!(!body.is_empty());
+        for access in accesses {
+            let at = usize::from(access.0 / 3) % body.len();
+            body.insert(at, memory(target, access));
+        }
+        check(target, &start, &looped(target, body, &branches, sleeps));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
+
+    /// Loops of lane operations alone, which store less in all turns but the last.
+    #[test]
+    fn loops_of_one_block(
+        target in 0..EXECUTABLE.len(),
+        wide: bool,
+        shapes in prop::collection::vec((0..6u8, any::<u16>(), any::<[u8; 4]>(), any::<u8>()), 1..24),
+        quantum in prop_oneof![Just(1u64), 2..100u64, Just(2000u64)],
+        kind: u8,
+        bits: u64,
+        seed: u64,
+    ) {
+        let target = EXECUTABLE[target];
+        let start = Start {
+            lanes: if target.generation() == 9 || wide && target != Target::Gfx1250 { 64 } else { 32 },
+            mode: 0x3f0,
+            exec: exec(kind, bits),
+            seed,
+            quantum,
+        };
+        let body: Vec<Vec<u8>> = shapes.iter().filter_map(|&s| encode(target, &start, s)).collect();
+        prop_assume!(!body.is_empty());
+        check(target, &start, &looped(target, body, &[], false));
+    }
+}
+
+/// Every scalar operation, many times, on all kinds of operands.
+#[test]
+fn every_scalar_operation() {
+    for target in EXECUTABLE {
+        let mut seed = 11;
+        let (mut known, mut called) = (BTreeSet::new(), BTreeSet::new());
+        for (format, op) in (0..0x400u16).flat_map(|op| [(6, op), (7, op)]) {
+            // What is left of the number when an instruction is made of it.
+            if format == 6 && op & !0x5f != 0 || format == 7 && op & 0x80 != 0 {
+                continue;
+            }
+            let lanes = if target.generation() == 9 || op & 1 != 0 && target != Target::Gfx1250 {
+                64
+            } else {
+                32
+            };
+            let start = |seed: &mut u64| Start {
+                lanes,
+                mode: 0x3f0,
+                exec: next(seed),
+                seed: next(seed),
+                quantum: 1000,
+            };
+            for _ in 0..12 {
+                let start = start(&mut seed);
+                let shape = |r: u64| (format, op, (r as u32).to_le_bytes(), (r >> 32) as u8);
+                let code: Vec<Vec<u8>> = (0..24)
+                    .filter_map(|_| encode(target, &start, shape(next(&mut seed))))
+                    .collect();
+                if code.is_empty() {
+                    continue;
+                }
+                let reports = check(target, &start, &code);
+                let set = target.execution_set(lanes);
+                for bytes in &code {
+                    let name = decode(target, set, bytes).unwrap().op().name();
+                    if reports.iter().all(|(_, report)| report.scalar > 0) {
+                        known.insert(name)
+                    } else {
+                        called.insert(name)
+                    };
+                }
+            }
+        }
+        let never: Vec<_> = called.difference(&known).copied().collect();
+        println!(
+            "{target}: {} of {} by themselves, not {never:?}",
+            known.len(),
+            known.len() + never.len()
+        );
+        assert!(
+            known.len() > 110,
+            "{target}: only {} by themselves",
+            known.len()
+        );
+    }
+}
+
+/// A block that other blocks go to in compiled code changes in memory.
+#[test]
+fn changed_code_is_compiled_again_in_chains_too() {
+    compilers().for_each(change_code);
+}
+
+fn change_code(backend: Backend) {
+    const TURNS: u32 = 40;
+    // gfx9. Two blocks make the loop: the first ends with a branch to what follows it.
+    let mut code = [
+        0xbe80_00ff | 9 << 16, // s_mov_b32 s9, TURNS
+        TURNS,
+        0x6802_0101, // v_add_u32 v1, v1, v0
+        0xbf88_0000, // s_cbranch_execz, to the next instruction
+        0x8004_8104, // s_add_u32 s4, s4, 1
+        0x8089_8109, // s_sub_u32 s9, s9, 1
+        0xbf07_8009, // s_cmp_lg_u32 s9, 0
+        0xbf85_fffa, // s_cbranch_scc1, to the third
+        0xbf81_0000, // s_endpgm
+    ];
+    let target = Target::Gfx942;
+    let cache = CodeCache::new(target, backend, COMPILED);
+    let run_all = |code: &[u32]| {
+        let memory = Program(code.as_ptr().cast(), 4 * code.len() as u64);
+        let mut unit = Unit::new(MemoryPort::new(&memory), backend, target);
+        cache.revalidate(&mut unit.memory);
+        let mut wave = Wave::new(64);
+        wave.pc = BASE;
+        wave.set_exec(u64::MAX);
+        let group = Group::default();
+        let mut view = CodeView::new(&cache);
+        while wave.waiting != Waiting::Ended {
+            let mut cx = Cx {
+                wave: &mut wave,
+                group: &group,
+                unit: &mut unit,
+            };
+            run(&mut cx, &mut view, 1000, &mut Default::default());
+        }
+        wave.s[4]
+    };
+    assert_eq!(run_all(&code), TURNS);
+    assert_eq!(run_all(&code), TURNS);
+    // Only the second block of the loop changes.
+    code[4] += 0x100;
+    assert_eq!(run_all(&code), 2 * TURNS);
 }

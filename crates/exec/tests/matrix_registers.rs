@@ -176,6 +176,8 @@ fn every_matrix_instruction_may_straddle_pages() {
         [30, 62, 94, 94],
         [30, 62, 90, 94],
     ];
+    // D on A, across B, and with C across both: what is read must be what was there before.
+    let overlapping: [Places; 3] = [[64, 96, 128, 64], [64, 96, 128, 94], [64, 80, 70, 70]];
     for target in EXECUTABLE {
         let instances = instances(target);
         assert!(instances.len() > 5, "{target}");
@@ -223,6 +225,15 @@ fn every_matrix_instruction_may_straddle_pages() {
                         .all(|(got, want)| got == want);
                     assert!(
                         same,
+                        "{target} {name} on {backend}: A, B, C, D at {places:?}"
+                    );
+                }
+            }
+            for places in overlapping {
+                let expected = run(Backend::Scalar, places);
+                for backend in Backend::supported() {
+                    assert!(
+                        run(backend, places) == expected,
                         "{target} {name} on {backend}: A, B, C, D at {places:?}"
                     );
                 }

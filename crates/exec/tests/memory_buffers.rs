@@ -108,7 +108,8 @@ fn model(
         match (s.add_tid, s.idxen) {
             (true, false) => false,
             (_, true) if s.stride != 0 => vindex >= s.records,
-            _ => offset >= s.records,
+            // The scalar offset shrinks the buffer.
+            _ => offset >= s.records.saturating_sub(outside),
         }
     } else if target == Target::Gfx1250 {
         let total = vindex * stride + offset + bytes > s.records;

@@ -14,6 +14,7 @@ use rustix::io::Errno;
 
 use crate::abi::Request;
 use crate::buffer::{Account, Buffers, Mmap};
+use crate::conductor::Conductor;
 use crate::context::Context;
 use crate::descriptors::{Descriptors, Object};
 use crate::drm::{DrmCall, RenderFile};
@@ -75,6 +76,8 @@ pub struct Driver {
     recorder: Arc<Recorder>,
     /// The plugins that watch dispatches. A forked child's driver has none: their locks and files are the parent's.
     plugins: Option<Arc<Plugins>>,
+    /// Who runs dispatches in the driver's place. A forked child's driver has nobody: the threads are the parent's.
+    conductor: Option<Arc<dyn Conductor>>,
     fork: ForkMark,
 }
 
@@ -135,6 +138,7 @@ impl Driver {
             user: User::new().map_err(io("copy buffer"))?,
             recorder: Arc::new(recorder),
             plugins: None,
+            conductor: None,
             fork: ForkMark::new().map_err(io("fork mark"))?,
         })
     }
@@ -144,6 +148,17 @@ impl Driver {
     pub fn with_plugins(mut self, plugins: Arc<Plugins>) -> Driver {
         self.plugins = Some(plugins);
         self
+    }
+
+    /// Lets somebody else run all dispatches from now on.
+    #[must_use]
+    pub fn with_conductor(mut self, conductor: Arc<dyn Conductor>) -> Driver {
+        self.conductor = Some(conductor);
+        self
+    }
+
+    pub(crate) fn conductor(&self) -> Option<&Arc<dyn Conductor>> {
+        self.conductor.as_ref()
     }
 
     /// The plugins that watch.

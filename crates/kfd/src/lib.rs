@@ -6,6 +6,7 @@ mod alloc;
 mod buffer;
 pub mod client;
 mod clock;
+mod conductor;
 mod context;
 mod descriptors;
 mod dmabuf;
@@ -25,6 +26,7 @@ mod tests;
 pub mod topology;
 mod user;
 
+pub use conductor::Conductor;
 pub use driver::{Driver, Error};
 pub use event::around_waits;
 pub use fidelity::FormCount;

@@ -396,6 +396,8 @@ pub trait MemoryView: Send + Sync {
     fn allocations(&self) -> Vec<Allocation>;
     /// What lies at or near an address, as a phrase.
     fn describe(&self, address: u64) -> String;
+    /// Whether it is known that nobody, the host included, has ever touched the page of 4 KiB that holds an address.
+    fn is_untouched(&self, address: u64) -> bool;
 }
 
 /// A range that was allocated.

@@ -20,6 +20,8 @@ pub enum Counter {
     Async,
     /// Tensor copies (gfx1250).
     Tensor,
+    /// Translation of addresses (gfx1250): until then an access may be replayed, and reads its registers again.
+    Translation,
 }
 
 impl Counter {
@@ -38,6 +40,7 @@ impl Counter {
             (Counter::Export, true) => format!("s_wait_expcnt {n:#x}"),
             (Counter::Async, _) => format!("s_wait_asynccnt {n:#x}"),
             (Counter::Tensor, _) => format!("s_wait_tensorcnt {n:#x}"),
+            (Counter::Translation, _) => format!("s_wait_xcnt {n:#x}"),
         }
     }
 
@@ -54,6 +57,7 @@ impl Counter {
             (Counter::Export, _) => "expcnt",
             (Counter::Async, _) => "asynccnt",
             (Counter::Tensor, _) => "tensorcnt",
+            (Counter::Translation, _) => "xcnt",
         }
     }
 }
@@ -134,6 +138,21 @@ pub fn issued(inst: &Inst) -> Vec<Issue> {
     all
 }
 
+/// What an instruction adds to the counter of address translations. Those of scalar memory keep no order.
+/// Sources: CDNA5 manual, "State registers" (XCNT) and `S_WAIT_XCNT`; LLVM's `SIInsertWaitcnts`.
+pub fn translated(inst: &Inst) -> Option<Issue> {
+    let scalar = inst.format() == Format::SMEM;
+    let reaches_memory = scalar || is_vector_memory(inst.format());
+    let name = inst.op().name();
+    let accesses = ["_load", "_store", "_atomic"]
+        .iter()
+        .any(|part| name.contains(part));
+    (inst.target() == Target::Gfx1250 && reaches_memory && accesses).then_some(Issue {
+        counter: Counter::Translation,
+        unordered: scalar,
+    })
+}
+
 /// Whether an instruction copies between memory and LDS, past the registers.
 pub fn copies_lds(inst: &Inst) -> bool {
     let name = inst.op().name();
@@ -146,7 +165,8 @@ pub fn copies_lds(inst: &Inst) -> bool {
         && (name.contains("_lds") || name.contains("_load") && no_register)
 }
 
-fn is_vector_memory(format: Format) -> bool {
+/// Whether an encoding is of vector memory, flat and scratch included.
+pub fn is_vector_memory(format: Format) -> bool {
     matches!(
         format,
         Format::FLAT
@@ -170,6 +190,7 @@ pub fn waited(inst: &Inst) -> Vec<(Counter, usize)> {
         Counter::Lds,
         Counter::Scalar,
         Counter::Export,
+        Counter::Translation,
     ];
     let pair = |high, low| vec![(high, immediate >> 8 & 63), (low, immediate & 63)];
     match inst.op() {
@@ -201,6 +222,7 @@ pub fn waited(inst: &Inst) -> Vec<(Counter, usize)> {
         Op::s_wait_kmcnt => vec![(Counter::Scalar, immediate)],
         Op::s_wait_asynccnt => vec![(Counter::Async, immediate)],
         Op::s_wait_tensorcnt => vec![(Counter::Tensor, immediate)],
+        Op::s_wait_xcnt => vec![(Counter::Translation, immediate)],
         Op::s_wait_loadcnt_dscnt => pair(Counter::Load, Counter::Lds),
         Op::s_wait_storecnt_dscnt => pair(Counter::Store, Counter::Lds),
         Op::s_wait_idle => all.map(|counter| (counter, 0)).into(),
@@ -224,20 +246,38 @@ impl<T> Outstanding<T> {
         self.0.push((issue, what));
     }
 
-    /// A wait: operations that are complete are removed. Counters count operations in order, unless one that
-    /// keeps no order is among them.
-    pub fn wait(&mut self, counter: Counter, n: usize) {
+    /// A wait: operations that are complete are removed, and the last of them returned. Counters count operations in
+    /// order, unless one that keeps no order is among them.
+    pub fn wait(&mut self, counter: Counter, n: usize) -> Option<T> {
         let of = |(issue, _): &&(Issue, T)| issue.counter == counter;
         let unordered = self.0.iter().filter(of).any(|(issue, _)| issue.unordered);
         if unordered && n > 0 {
-            return;
+            return None;
         }
         let mut complete = self.0.iter().filter(of).count().saturating_sub(n);
-        self.0.retain(|(issue, _)| {
+        let done = |(issue, _): &mut (Issue, T)| {
             let done = issue.counter == counter && complete > 0;
             complete -= usize::from(done);
-            !done
-        });
+            done
+        };
+        self.0.extract_if(.., done).last().map(|(_, what)| what)
+    }
+
+    /// Removes operations.
+    pub fn retain(&mut self, mut keep: impl FnMut(&T) -> bool) {
+        self.0.retain(|(_, what)| keep(what));
+    }
+
+    /// Whether one of another order is under way.
+    pub fn is_mixed(&self, issue: &Issue) -> bool {
+        self.0
+            .iter()
+            .any(|(known, _)| known.unordered != issue.unordered)
+    }
+
+    /// Forgets all.
+    pub fn clear(&mut self) {
+        self.0.clear();
     }
 
     /// All that are under way, in the order of their issue.
@@ -245,10 +285,12 @@ impl<T> Outstanding<T> {
         self.0.iter()
     }
 
-    /// The `count` that were issued last.
-    pub fn last_mut(&mut self, count: usize) -> impl Iterator<Item = &mut T> {
+    /// The `count` that were issued last, with what they add to counters.
+    pub fn last_mut(&mut self, count: usize) -> impl Iterator<Item = (Issue, &mut T)> {
         let first = self.0.len().saturating_sub(count);
-        self.0[first..].iter_mut().map(|(_, what)| what)
+        self.0[first..]
+            .iter_mut()
+            .map(|(issue, what)| (*issue, what))
     }
 
     /// The largest `n` for which a wait tells that operation `index` of [`Outstanding::iter`] is complete.

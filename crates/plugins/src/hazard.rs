@@ -1,62 +1,88 @@
 //! `data_hazard`: registers that an instruction uses before a wait has told that the operation which loads them is
-//! complete. Execution here completes every operation at once; on the chip such a program reads the old value.
+//! complete, and instructions that follow another one too closely for hardware that does not wait by itself. Execution
+//! here completes every instruction at once; on the chip such a program reads the old value.
+
+mod class;
+mod forwarding;
+mod loads;
+mod rules;
+mod sgprs;
+mod states;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
-use rocjitsu_isa::{RegFile, Target};
+use rocjitsu_isa::{Format, Name, Op, RegFile, Target};
 use rocjitsu_observe::{
-    Code, Dispatch, Events, Instruction, Lines, Outcome, Plugin, State, Step, Touch, Wave,
+    Access, Code, Dispatch, Events, Instruction, Lines, Outcome, Plugin, Space, State, Step, Touch,
+    Wave,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::counters::{Counter, Issue, Outstanding, issued, waited};
+use crate::counters::{Counter, Issue, is_vector_memory, issued, translated, waited};
 use crate::options::Options;
 use crate::symbols::Symbols;
 use crate::trace::register_name;
+use forwarding::Forwarding;
+use loads::{Early, Loads};
+use rules::Unit;
+use sgprs::{Kind, Stale};
+use states::{Close, Facts, Recent, mend};
 
 /// Makes the plugin.
 pub fn make(mut options: Options, lines: Lines) -> Result<Box<dyn Plugin>, String> {
     let fail = options.switch("fail", false)?;
-    options.finish(&["fail", "file"])?;
+    let replays = options.switch("xcnt", false)?;
+    options.finish(&["xcnt", "fail", "file"])?;
     Ok(Box::new(Hazard {
         lines,
         fail,
+        replays,
         symbols: Symbols::default(),
         kernels: HashMap::new(),
         target: Target::Gfx942,
         waves: HashMap::new(),
-        facts: HashMap::new(),
+        known: HashMap::new(),
         found: BTreeMap::new(),
     }))
 }
 
 type WaveKey = (u64, u64, u32);
-type Register = (RegFile, u16);
-
-/// A load under way.
-#[derive(Clone)]
-struct Load {
-    registers: Vec<Register>,
-    instruction: Instruction,
-}
 
 /// What is known of an instruction by its address.
-#[derive(Clone)]
-struct Facts {
+struct Known {
+    facts: Arc<Facts>,
     issues: Vec<Issue>,
     waits: Vec<(Counter, usize)>,
+    translation: Option<Issue>,
+}
+
+/// The state of a wave.
+#[derive(Default)]
+struct Following {
+    loads: Loads,
+    recent: Recent,
+    stale: Stale,
+    forwarding: Forwarding,
+    /// What `s_set_vgpr_msb` has set.
+    banks: u32,
 }
 
 struct Hazard {
     lines: Lines,
     fail: bool,
+    /// Whether accesses may be replayed, so that xcnt matters: asked for, or allowed by a code object.
+    replays: bool,
     symbols: Symbols,
     kernels: HashMap<u64, String>,
     target: Target,
-    waves: HashMap<WaveKey, Outstanding<Load>>,
-    facts: HashMap<u64, (u128, Facts)>,
-    /// Hazards by the addresses of load and use, with how often they were met.
-    found: BTreeMap<(String, u64, u64), u64>,
+    waves: HashMap<WaveKey, Following>,
+    /// By address, lanes and banks.
+    known: HashMap<(u64, u32, u32), (u128, Arc<Known>)>,
+    /// Hazards by kind and the addresses of both instructions, with how often they were met.
+    found: BTreeMap<(String, &'static str, u64, u64), u64>,
 }
 
 /// Whether the instruction loads the same register by the same counter, in order: the later load arrives later,
@@ -71,78 +97,141 @@ fn in_order(step: &Step<'_>, issue: &Issue, touch: &Touch) -> bool {
             .writes(touch.file, touch.register)
 }
 
+/// Whether a code object may run with XNACK (LLVM's AMDGPU usage guide, `EF_AMDGPU_FEATURE_XNACK_V4`: any, on). Without,
+/// compilers need not wait before they change the registers of an access.
+fn allows_replay(file: &[u8]) -> bool {
+    let flags = object::File::parse(file).map(|file| object::Object::flags(&file));
+    matches!(flags, Ok(object::FileFlags::Elf { e_flags, .. }) if matches!(e_flags & 0x300, 0x100 | 0x300))
+}
+
 fn key(wave: &Wave) -> WaveKey {
     (wave.dispatch, wave.group, wave.index)
 }
 
 impl Hazard {
-    fn facts(&mut self, instruction: &Instruction) -> &Facts {
+    fn known(&mut self, step: &Step<'_>, banks: u32) -> Arc<Known> {
+        let instruction = step.instruction;
         let inst = &instruction.inst;
-        let fresh = || Facts {
-            issues: issued(inst),
-            waits: waited(inst),
+        let lanes = step.wave.lanes;
+        let fresh = || {
+            Arc::new(Known {
+                facts: Arc::new(Facts::new(instruction, lanes, banks)),
+                issues: issued(inst),
+                waits: waited(inst),
+                translation: translated(inst),
+            })
         };
-        let entry = self.facts.entry(instruction.pc);
-        let (word, facts) = entry.or_insert_with(|| (inst.word(), fresh()));
+        let entry = self.known.entry((instruction.pc, lanes, banks));
+        let (word, known) = entry.or_insert_with(|| (inst.word(), fresh()));
         if *word != inst.word() {
-            (*word, *facts) = (inst.word(), fresh());
+            (*word, *known) = (inst.word(), fresh());
         }
-        facts
+        known.clone()
     }
 
-    fn check(&mut self, step: &Step<'_>, touched: &[Touch], writes: bool) -> Outcome {
-        let Some(outstanding) = self.waves.get(&key(step.wave)) else {
-            return Ok(());
-        };
-        if outstanding.is_empty() {
+    /// Tells of a hazard, once for a pair of instructions.
+    fn report(
+        &mut self,
+        step: &Step<'_>,
+        hazard: &'static str,
+        first: &Instruction,
+        detail: impl FnOnce(&Symbols) -> Value,
+    ) -> Outcome {
+        let kernel = self.kernels.get(&step.wave.dispatch);
+        let kernel = kernel.cloned().unwrap_or_default();
+        let place = (kernel.clone(), hazard, first.pc, step.instruction.pc);
+        let count = self.found.entry(place).or_default();
+        *count += 1;
+        if *count > 1 {
             return Ok(());
         }
-        for (index, (issue, load)) in outstanding.iter().enumerate() {
-            let hit = touched
-                .iter()
-                .find(|touch| load.registers.contains(&(touch.file, touch.register)));
-            let Some(touch) = hit else { continue };
-            if in_order(step, issue, touch) {
-                continue;
-            }
-            let kernel = self
-                .kernels
-                .get(&step.wave.dispatch)
-                .cloned()
-                .unwrap_or_default();
-            let place = (kernel.clone(), load.instruction.pc, step.instruction.pc);
-            let count = self.found.entry(place).or_default();
-            *count += 1;
-            if *count > 1 {
-                continue;
-            }
-            let enough = outstanding.sufficient(index);
-            let record = json!({
-                "plugin": "data_hazard",
-                "hazard": if writes { "write" } else { "read" },
-                "kernel": kernel,
-                "dispatch": step.wave.dispatch,
-                "workgroup": step.wave.workgroup,
-                "wave": step.wave.index,
-                "register": register_name(touch.file, touch.register),
-                "counter": issue.counter.name(self.target),
-                "wait": issue.counter.wait(self.target, enough),
-                "use": self.symbols.describe(step.instruction),
-                "load": self.symbols.describe(&load.instruction),
+        let mut record = json!({
+            "plugin": "data_hazard",
+            "hazard": hazard,
+            "kernel": kernel,
+            "dispatch": step.wave.dispatch,
+            "workgroup": step.wave.workgroup,
+            "wave": step.wave.index,
+        });
+        if let (Value::Object(record), Value::Object(detail)) = (&mut record, detail(&self.symbols))
+        {
+            record.extend(detail);
+        }
+        self.lines.line(&record.to_string())
+    }
+
+    fn early(&mut self, step: &Step<'_>, hazard: &'static str, early: &Early) -> Outcome {
+        let (counter, enough) = early.wait;
+        let target = self.target;
+        self.report(step, hazard, &early.instruction, |symbols| {
+            json!({
+                "register": register_name(early.register.0, early.register.1),
+                "counter": counter.name(target),
+                "wait": counter.wait(target, enough),
+                "use": symbols.describe(step.instruction),
+                "load": symbols.describe(&early.instruction),
+            })
+        })
+    }
+
+    fn close(&mut self, step: &Step<'_>, close: &Close) -> Outcome {
+        let first = &close.first.instruction;
+        self.report(step, close.rule.name, first, |symbols| {
+            let mut detail = json!({
+                "first": symbols.describe(first),
+                "second": symbols.describe(step.instruction),
+                "between": close.have,
+                "needed": close.need,
+                "unit": match close.rule.unit {
+                    Unit::States => "wait states",
+                    Unit::Vector | Unit::VectorDone(_) => "vector instructions",
+                },
+                "mend": mend(close),
             });
-            self.lines.line(&record.to_string())?;
-        }
-        Ok(())
+            if let Some((Some(file), register)) = close.register {
+                detail["register"] = register_name(file, register).into();
+            }
+            detail
+        })
+    }
+
+    /// A register that holds its old value until something has been waited for.
+    fn stale(
+        &mut self,
+        step: &Step<'_>,
+        hazard: &'static str,
+        first: &Instruction,
+        register: String,
+        wait: &str,
+    ) -> Outcome {
+        let name = match self.target.generation() {
+            12.. => "s_wait_alu",
+            _ => "s_waitcnt_depctr",
+        };
+        self.report(step, hazard, first, |symbols| {
+            json!({
+                "register": register,
+                "first": symbols.describe(first),
+                "second": symbols.describe(step.instruction),
+                "mend": format!("{name} depctr_{wait}"),
+            })
+        })
     }
 }
 
 impl Plugin for Hazard {
     fn events(&self) -> Events {
-        Events::DISPATCHES | Events::WAVES | Events::BEFORE | Events::READS | Events::WRITES
+        Events::DISPATCHES
+            | Events::WAVES
+            | Events::BEFORE
+            | Events::READS
+            | Events::WRITES
+            | Events::ACCESSES
     }
 
     fn code_loaded(&mut self, code: &Code<'_>) -> Outcome {
         self.symbols.add(code);
+        self.replays |= allows_replay(code.file);
         Ok(())
     }
 
@@ -158,28 +247,93 @@ impl Plugin for Hazard {
     }
 
     fn before(&mut self, step: &Step<'_>, _: &dyn State) -> Outcome {
-        let waits = self.facts(step.instruction).waits.clone();
-        if !waits.is_empty()
-            && let Some(outstanding) = self.waves.get_mut(&key(step.wave))
-        {
-            waits
-                .into_iter()
-                .for_each(|(counter, n)| outstanding.wait(counter, n));
+        let mut wave = self.waves.remove(&key(step.wave)).unwrap_or_default();
+        let known = self.known(step, wave.banks);
+        let facts = &known.facts;
+        // An operation counts when it is issued, whether it loads anything or not; registers come with `reads` and
+        // `writes`.
+        let translation = known.translation.filter(|_| self.replays);
+        wave.loads
+            .begin(step.instruction, &known.waits, &known.issues, translation);
+        for close in wave.recent.check(facts) {
+            self.close(step, &close)?;
         }
-        // An operation counts when it is issued, whether it loads anything or not; registers come with `writes`.
-        let issues = self.facts(step.instruction).issues.clone();
-        self.issue(step, &issues);
+        wave.recent.issue(facts);
+        let lanes = step.wave.lanes;
+        if let Some(kind) = Kind::of(self.target, lanes) {
+            if let Some(old) = wave.stale.step(kind, facts, lanes) {
+                let register = register_name(RegFile::Sgpr, old.register);
+                self.stale(
+                    step,
+                    "sgpr_stale",
+                    &old.first.instruction,
+                    register,
+                    old.mend,
+                )?;
+            }
+            if kind == Kind::Masks
+                && let Some((first, register)) = wave.forwarding.step(facts)
+            {
+                let register = register_name(RegFile::Vgpr, register);
+                let wait = "va_vdst(0)";
+                self.stale(
+                    step,
+                    "partial_forwarding",
+                    &first.instruction,
+                    register,
+                    wait,
+                )?;
+            }
+        }
+        let inst = &step.instruction.inst;
+        if inst.op() == Op::s_set_vgpr_msb {
+            wave.banks = inst.field(Name::simm16).unwrap_or(0) & 0xff;
+        }
+        self.waves.insert(key(step.wave), wave);
         Ok(())
     }
 
     fn reads(&mut self, step: &Step<'_>, touched: &[Touch], _: &dyn State) -> Outcome {
-        self.check(step, touched, false)
+        let Some(wave) = self.waves.get_mut(&key(step.wave)) else {
+            return Ok(());
+        };
+        wave.loads.reads(touched);
+        let early = wave.loads.early(touched, |i, t| in_order(step, i, t));
+        early.iter().try_for_each(|e| self.early(step, "read", e))
+    }
+
+    fn accesses(&mut self, step: &Step<'_>, accesses: &[Access], _: &dyn State) -> Outcome {
+        let flat = matches!(step.instruction.inst.format(), Format::FLAT | Format::VFLAT);
+        if let (true, Some(wave)) = (flat, self.waves.get_mut(&key(step.wave))) {
+            let lds = |access: &Access| access.space == Space::Lds;
+            wave.loads.flat(
+                accesses.iter().any(lds),
+                accesses.iter().any(|access| !lds(access)),
+            );
+        }
+        Ok(())
     }
 
     fn writes(&mut self, step: &Step<'_>, touched: &[Touch], _: &dyn State) -> Outcome {
-        self.check(step, touched, true)?;
-        self.load(step, touched);
-        Ok(())
+        let Some(wave) = self.waves.get_mut(&key(step.wave)) else {
+            return Ok(());
+        };
+        let early = wave.loads.early(touched, |i, t| in_order(step, i, t));
+        let inst = &step.instruction.inst;
+        let replayed = match self.replays {
+            true => wave
+                .loads
+                .replayed(touched, is_vector_memory(inst.format())),
+            false => Vec::new(),
+        };
+        let issues = issued(inst).len();
+        wave.loads.writes(issues, touched);
+        early
+            .iter()
+            .try_for_each(|e| self.early(step, "write", e))?;
+        replayed
+            .iter()
+            .try_for_each(|e| self.early(step, "replay", e))
     }
 
     fn finish(&mut self) -> Outcome {
@@ -197,38 +351,5 @@ impl Plugin for Hazard {
             return Err(format!("{count} data hazards"));
         }
         Ok(())
-    }
-}
-
-impl Hazard {
-    fn issue(&mut self, step: &Step<'_>, issues: &[Issue]) {
-        if issues.is_empty() {
-            return;
-        }
-        let outstanding = self.waves.entry(key(step.wave)).or_default();
-        for issue in issues {
-            let load = Load {
-                registers: Vec::new(),
-                instruction: step.instruction.clone(),
-            };
-            outstanding.push(*issue, load);
-        }
-    }
-
-    /// The registers that the operation which was just issued loads.
-    fn load(&mut self, step: &Step<'_>, touched: &[Touch]) {
-        let count = self.facts(step.instruction).issues.len();
-        let Some(outstanding) = self.waves.get_mut(&key(step.wave)) else {
-            return;
-        };
-        let vector = |t: &&Touch| !matches!(t.file, RegFile::AsyncCount | RegFile::TensorCount);
-        let registers: Vec<Register> = touched
-            .iter()
-            .filter(vector)
-            .map(|touch| (touch.file, touch.register))
-            .collect();
-        for load in outstanding.last_mut(count) {
-            load.registers.clone_from(&registers);
-        }
     }
 }

@@ -1,5 +1,7 @@
 //! `memcheck`: accesses outside allocations and to freed ones, LDS accesses outside the workgroup's, atomics that are
-//! not aligned; on request reads of LDS bytes and VGPR lanes that nothing has written.
+//! not aligned; on request reads of LDS bytes, VGPR lanes and bytes of global memory that nothing has written.
+
+mod written;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -14,17 +16,75 @@ use serde_json::{Value, json};
 use crate::options::Options;
 use crate::symbols::Symbols;
 use crate::trace::register_name;
+use written::Written;
+
+/// What a run has to do with its memory so that `memcheck` finds what it was asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemoryWishes {
+    /// Bytes to leave unmapped between allocations.
+    pub redzone: Option<u64>,
+    /// It is to be known which pages nobody has touched.
+    pub touches: bool,
+}
+
+/// Reads of what nothing has written.
+#[derive(Clone, Copy, Default)]
+struct Uninitialised {
+    /// LDS and registers.
+    local: bool,
+    /// Global memory.
+    global: bool,
+}
+
+/// The options that say how the run's memory is to be.
+fn wishes(options: &mut Options) -> Result<(Uninitialised, Option<u64>), String> {
+    let uninitialised = match options.text("uninitialised").as_deref() {
+        None | Some("off" | "false" | "0") => (false, false),
+        Some("" | "on" | "true" | "1") => (true, false),
+        Some("global") => (false, true),
+        Some("all") => (true, true),
+        Some(other) => {
+            return Err(format!(
+                "`{other}` is no value for the option `uninitialised`: it takes on, off, global or all"
+            ));
+        }
+    };
+    let (local, global) = uninitialised;
+    let redzone: Option<u64> = options.parse("redzone")?;
+    if redzone.is_some_and(|bytes| bytes == 0 || bytes > LARGEST_REDZONE) {
+        return Err(format!(
+            "the option `redzone` takes 1 to {LARGEST_REDZONE} bytes"
+        ));
+    }
+    Ok((Uninitialised { local, global }, redzone))
+}
+
+impl MemoryWishes {
+    /// What the options of `memcheck` ask of the memory.
+    ///
+    /// # Errors
+    /// A value that is none.
+    pub fn of(options: &Options) -> Result<MemoryWishes, String> {
+        let (uninitialised, redzone) = wishes(&mut options.clone())?;
+        Ok(MemoryWishes {
+            redzone,
+            touches: uninitialised.global,
+        })
+    }
+}
 
 /// Makes the plugin.
 pub fn make(mut options: Options, lines: Lines) -> Result<Box<dyn Plugin>, String> {
     let fail = options.switch("fail", false)?;
-    let uninitialised = options.switch("uninitialised", false)?;
+    let (uninitialised, redzone) = wishes(&mut options)?;
     let heat = options.switch("heat", false)?;
-    options.finish(&["uninitialised", "heat", "fail", "file"])?;
+    options.finish(&["uninitialised", "redzone", "heat", "fail", "file"])?;
     Ok(Box::new(Memcheck {
         lines,
         fail,
-        uninitialised,
+        uninitialised: uninitialised.local,
+        written: uninitialised.global.then(Written::default),
+        redzone: redzone.unwrap_or(0),
         heat: heat.then(BTreeMap::new),
         symbols: Symbols::default(),
         memory: None,
@@ -40,6 +100,9 @@ pub fn make(mut options: Options, lines: Lines) -> Result<Box<dyn Plugin>, Strin
 /// Bytes of a line of the scalar cache.
 const LINE: u64 = 64;
 
+/// Red zones are no larger, so that addresses suffice.
+const LARGEST_REDZONE: u64 = 1 << 32;
+
 /// VGPRs that a wave may start with: work-item ids.
 const GIVEN: u16 = 3;
 
@@ -51,7 +114,12 @@ type Heat = BTreeMap<u64, [u64; 2]>;
 struct Memcheck {
     lines: Lines,
     fail: bool,
+    /// Whether reads of LDS and registers are looked at.
     uninitialised: bool,
+    /// Bytes of global memory that were written, if reads of others are looked for.
+    written: Option<Written>,
+    /// Bytes around allocations in which an access is meant for these.
+    redzone: u64,
     /// The heat of allocations, by their start, if it is wanted.
     heat: Option<BTreeMap<u64, (Allocation, Heat)>>,
     symbols: Symbols,
@@ -151,29 +219,16 @@ impl Memcheck {
             }
             // Runs that lie one behind the other may be parts of one allocation of the program.
             Some(allocation) if is_followed(&**memory, &allocation, access) => None,
-            Some(allocation) => Some((
-                "out_of_bounds",
-                json!({
-                    "allocation": allocation.label,
-                    "start": format!("{:#x}", allocation.start),
-                    "bytes": allocation.bytes,
-                    "offset": access.address.wrapping_sub(allocation.start),
-                }),
-            )),
+            Some(allocation) => Some(("out_of_bounds", outside(&allocation, access.address))),
             None => {
                 let earlier = self.past.range(..=access.address).next_back();
                 let freed = earlier.filter(|(_, a)| access.address - a.start < a.bytes);
                 Some(match freed {
-                    Some((_, a)) => (
-                        "use_after_free",
-                        json!({
-                            "allocation": a.label,
-                            "start": format!("{:#x}", a.start),
-                            "bytes": a.bytes,
-                            "offset": access.address - a.start,
-                        }),
-                    ),
-                    None => ("unmapped", json!({ "near": near })),
+                    Some((_, a)) => ("use_after_free", outside(a, access.address)),
+                    None => match beside(&**memory, access.address, self.redzone) {
+                        Some(a) => ("out_of_bounds", outside(&a, access.address)),
+                        None => ("unmapped", json!({ "near": near })),
+                    },
                 })
             }
         }
@@ -197,6 +252,9 @@ impl Memcheck {
                 (end > size).then(|| ("lds_out_of_bounds", json!({ "bytes": size })))
             }
         };
+        if wrong.is_none() && access.space == Space::Global {
+            wrong = self.global_bytes(step, access);
+        }
         if access.kind == AccessKind::Atomic && !access.address.is_multiple_of(access.bytes.into())
         {
             wrong = Some(("misaligned_atomic", json!({})));
@@ -212,6 +270,22 @@ impl Memcheck {
         detail["size"] = access.bytes.into();
         detail["lane"] = access.lane.into();
         self.report(error, step, detail)
+    }
+
+    /// Notes bytes of global memory that are written, and looks whether those read have been.
+    fn global_bytes(&mut self, step: &Step<'_>, access: &Access) -> Option<(&'static str, Value)> {
+        let written = self.written.as_mut()?;
+        let memory = self.memory.as_ref()?;
+        let inside = self.recent.as_ref()?;
+        // The host reads and writes it while kernels run.
+        if matches!(inside.label.as_str(), "GTT" | "user pointer") {
+            return None;
+        }
+        let scalar = step.instruction.family == Family::Scalar;
+        let byte = written.access(&**memory, access, scalar)?;
+        let mut detail = outside(inside, byte);
+        detail["byte"] = format!("{byte:#x}").into();
+        Some(("uninitialised_memory", detail))
     }
 
     /// Notes LDS bytes that are written, and looks whether those read have been.
@@ -238,6 +312,30 @@ impl Memcheck {
             }
         }
     }
+}
+
+/// Where an access lies as seen from an allocation, which may begin behind it.
+fn outside(allocation: &Allocation, address: u64) -> Value {
+    json!({
+        "allocation": allocation.label,
+        "start": format!("{:#x}", allocation.start),
+        "bytes": allocation.bytes,
+        "offset": address.wrapping_sub(allocation.start).cast_signed(),
+    })
+}
+
+/// The allocation in whose red zone an address lies: the one before it, else the one behind.
+fn beside(memory: &dyn MemoryView, address: u64, redzone: u64) -> Option<Allocation> {
+    if redzone == 0 {
+        return None;
+    }
+    let all = memory.allocations();
+    let behind = all.partition_point(|a| a.start <= address);
+    let before = behind.checked_sub(1).and_then(|i| all.get(i));
+    let past = |a: &&Allocation| address - a.start - a.bytes < redzone;
+    let ahead = |a: &&Allocation| a.start - address <= redzone;
+    let next = all.get(behind).filter(ahead);
+    before.filter(past).or(next).cloned()
 }
 
 /// Whether the runs that follow an allocation without a gap hold the rest of an access.
@@ -285,6 +383,9 @@ impl Plugin for Memcheck {
         let kernel = (dispatch.kernel.to_owned(), dispatch.lds);
         self.kernels.insert(dispatch.id, kernel);
         self.recent = None;
+        if let Some(written) = &mut self.written {
+            written.forget();
+        }
         let now = dispatch.memory.allocations();
         self.past.extend(now.into_iter().map(|a| (a.start, a)));
         self.memory = Some(dispatch.memory.clone());

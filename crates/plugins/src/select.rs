@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use rocjitsu_observe::{Lines, Plugin, Plugins, Sink};
 
+use crate::memcheck::MemoryWishes;
 use crate::options::Options;
 use crate::{coverage, fidelity, foreign, hazard, logging, memcheck, mix, race, throughput, trace};
 
@@ -124,6 +125,26 @@ impl Chosen {
                 also: None,
             },
         })
+    }
+}
+
+impl Chosen {
+    /// What the plugins ask of the memory of a run.
+    ///
+    /// # Errors
+    /// An option that has no such value.
+    pub fn memory(&self) -> Result<MemoryWishes, PluginError> {
+        let mut all = MemoryWishes::default();
+        let of = |s: &&Selection| s.name == "memcheck";
+        for selection in self.plugins.iter().filter(of) {
+            let wishes = MemoryWishes::of(&selection.options).map_err(|what| PluginError {
+                plugin: selection.name.clone(),
+                what,
+            })?;
+            all.redzone = all.redzone.max(wishes.redzone);
+            all.touches |= wishes.touches;
+        }
+        Ok(all)
     }
 }
 

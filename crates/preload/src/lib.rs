@@ -5,6 +5,7 @@
 //! - [`paths`], [`fds`], [`dirs`]: which paths, descriptors and directory streams are ours, decided cheaply.
 //! - [`process`], [`machine`]: the one driver of this process.
 //! - [`report`]: what the program did, written at its end and while it runs.
+//! - [`gdb`]: its debugger, if there is one.
 //! - [`measure`]: what this library costs the program, if that is wanted.
 //! - [`tree`]: what the simulated trees say, in the C library's terms.
 //! - `hooks`: the functions the program calls.
@@ -14,6 +15,7 @@
 
 pub mod dirs;
 pub mod fds;
+pub mod gdb;
 pub mod guard;
 #[cfg_attr(
     test,

@@ -6,6 +6,8 @@ use rocjitsu_config::Config;
 use rocjitsu_kfd::Driver;
 use rocjitsu_plugins::{Chosen, PluginError, build};
 
+use crate::gdb;
+
 /// Makes the driver of the machine that `ROCJITSU_CONFIG` and its companions describe.
 ///
 /// # Errors
@@ -21,9 +23,10 @@ pub fn driver() -> Result<Driver, String> {
     };
     let plugins = build(&chosen, left_out).map_err(|error| error.to_string())?;
     let driver = Driver::new(machine).map_err(|error| error.to_string())?;
-    Ok(if plugins.is_empty() {
+    let driver = if plugins.is_empty() {
         driver
     } else {
         driver.with_plugins(Arc::new(plugins))
-    })
+    };
+    gdb::attach(driver, &variable)
 }

@@ -1,13 +1,15 @@
 //! The one driver of this process: made when a path of ours is first touched, forgotten by a forked child, and
 //! asked for its report when the process exits. A program that never touches the GPU gets none of this.
 
+use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
 
+use libc::c_int;
 use rocjitsu_kfd::{Driver, Errno, around_waits};
 
 use crate::guard::{self, Inside, KeepErrno, set_errno};
-use crate::{dirs, fds, measure, report};
+use crate::{dirs, fds, gdb, measure, report};
 
 /// Null until the driver is made. Never freed: engine threads may run until the very end of the process.
 static DRIVER: AtomicPtr<Driver> = AtomicPtr::new(std::ptr::null_mut());
@@ -89,8 +91,8 @@ fn made() -> Option<&'static Driver> {
 
 fn make() {
     if !AT_EXIT.swap(true, Ordering::Relaxed) {
-        // SAFETY: the handler is a function of this library, which is never unloaded.
-        unsafe { libc::atexit(at_exit) };
+        // SAFETY: the handler is a function of this library, which is never unloaded; it ignores its argument.
+        unsafe { on_exit(at_exit, std::ptr::null_mut()) };
     }
     let state = match catch_unwind(crate::machine::driver) {
         Ok(Ok(driver)) => {
@@ -180,6 +182,7 @@ extern "C" fn after_fork_in_parent() {
 extern "C" fn after_fork_in_child() {
     dirs::after_fork();
     fds::after_fork_in_child();
+    gdb::after_fork_in_child();
     // The threads of the parent's driver are not here, and its locks may be held: it is left alone for ever.
     DRIVER.store(std::ptr::null_mut(), Ordering::Release);
     OWNER.store(this_process(), Ordering::Relaxed);
@@ -187,13 +190,24 @@ extern "C" fn after_fork_in_child() {
     guard::reset_after_fork();
 }
 
-extern "C" fn at_exit() {
+unsafe extern "C" {
+    /// As `atexit`, for a function that wants to know the status (GNU C library).
+    fn on_exit(function: extern "C" fn(c_int, *mut c_void), argument: *mut c_void) -> c_int;
+}
+
+extern "C" fn at_exit(status: c_int, _: *mut c_void) {
+    leave(status);
+}
+
+/// The program is about to end with this status, with or without its exit handlers.
+pub fn leave(status: c_int) {
     report::finish();
     finish_plugins();
+    gdb::exit(status);
 }
 
 /// Tells the plugins that the program is over, once. A failure can only be told: the program's status is its own.
-pub fn finish_plugins() {
+fn finish_plugins() {
     static FINISHED: AtomicI32 = AtomicI32::new(0);
     let me = this_process();
     tell(|driver| {

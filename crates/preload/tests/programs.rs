@@ -48,7 +48,7 @@ fn with_library(program: impl AsRef<std::ffi::OsStr>) -> Command {
     let mut command = Command::new(program);
     command.env("LD_PRELOAD", library());
     for name in [
-        "CONFIG", "NUM_GPUS", "PLUGINS", "REPORT", "VERBOSE", "THREADS",
+        "CONFIG", "GDB", "NUM_GPUS", "PLUGINS", "REPORT", "VERBOSE", "THREADS",
     ] {
         command.env_remove(format!("ROCJITSU_{name}"));
     }

@@ -181,6 +181,7 @@ impl BufferState {
             element,
             shape,
             content: self.content.into_vec(),
+            given: true,
             direction,
             golden,
         })

@@ -21,6 +21,7 @@ use crate::launch::npy::Array;
 use crate::launch::{Buffer, Launch};
 use crate::output::{HEAD, Output, chain, is_broken_pipe, styled, warn};
 use crate::session::{Session, Until};
+use crate::tui;
 
 /// Options of what is done at the end, and of an end before the end.
 #[derive(Debug, clap::Args)]
@@ -54,9 +55,25 @@ pub struct EndArgs {
     )]
     at: Option<Point>,
     /// Wait for a debugger that speaks GDB's remote protocol, at HOST:PORT, :PORT or the path of a Unix socket (with a `/`)
-    #[arg(long, value_name = "ADDR", num_args = 0..=1, default_missing_value = "localhost:0",
+    #[arg(long, value_name = "ADDR", num_args = 0..=1, default_missing_value = ANY_PORT,
           conflicts_with = "checkpoint")]
-    gdb: Option<Address>,
+    gdb: Option<String>,
+    /// Show the launch in panels on the whole terminal; q stops it, p lets it stand for a while
+    #[arg(long, conflicts_with_all = ["gdb", "checkpoint"])]
+    tui: bool,
+}
+
+/// Where a debugger connects if nothing else is said: any port that is free.
+pub const ANY_PORT: &str = "localhost:0";
+
+/// The address of `--gdb`.
+///
+/// # Errors
+///
+/// It is none.
+pub fn debugger_address(text: &str) -> Result<Address> {
+    let address = text.parse::<Address>();
+    address.map_err(|why| usage(format!("--gdb {text}: {why}")))
 }
 
 /// `--at`.
@@ -159,6 +176,7 @@ pub struct End<'a> {
     files: Vec<(usize, PathBuf)>,
     prints: Vec<(usize, Print)>,
     report: Option<Written>,
+    gdb: Option<Address>,
 }
 
 /// A report that is to be written: where, and what plugins record until then.
@@ -181,12 +199,46 @@ fn failed(file: &str, error: &anyhow::Error) -> Value {
 }
 
 impl EndArgs {
-    /// Checks the options against a launch, before it runs. `files`: buffers that other options write to files.
+    /// The file that the command is about. Behind `--gdb` alone it looks like the address.
+    ///
+    /// # Errors
+    ///
+    /// There is none, or `--gdb` has no address.
+    pub fn file<'a>(&'a self, file: Option<&'a Path>) -> Result<&'a Path> {
+        self.debugger(file)?;
+        match (file, &self.gdb) {
+            (Some(file), _) => Ok(file),
+            (None, Some(file)) if file != ANY_PORT => Ok(Path::new(file)),
+            _ => Err(usage("a FILE is needed")),
+        }
+    }
+
+    /// Where to wait for a debugger, if one is to come. `file`: as for [`EndArgs::file`].
+    fn debugger(&self, file: Option<&Path>) -> Result<Option<Address>> {
+        match (&self.gdb, file) {
+            (None, _) => Ok(None),
+            (Some(address), Some(_)) => debugger_address(address).map(Some),
+            (Some(_), None) => debugger_address(ANY_PORT).map(Some),
+        }
+    }
+
+    /// Checks the options against a launch, before it runs. `file`: as for [`EndArgs::file`]; `files`: buffers that other options write to files.
     ///
     /// # Errors
     ///
     /// Arguments that are no buffers, files that cannot be written.
-    pub fn prepare(&self, launch: &Launch, mut files: Vec<(usize, PathBuf)>) -> Result<End<'_>> {
+    pub fn prepare(
+        &self,
+        launch: &Launch,
+        file: Option<&Path>,
+        mut files: Vec<(usize, PathBuf)>,
+    ) -> Result<End<'_>> {
+        let gdb = self.debugger(file)?;
+        if self.tui && !tui::is_possible() {
+            return Err(usage(
+                "--tui needs a terminal: standard input and standard error must be one",
+            ));
+        }
         for file in &self.out {
             let buffer = buffer_of(launch, file.argument, "--out")?;
             files.push((buffer, file.path.clone()));
@@ -209,6 +261,7 @@ impl EndArgs {
             args: self,
             files,
             prints,
+            gdb,
             report: self.report.as_ref().map(written).transpose()?,
         })
     }
@@ -238,7 +291,12 @@ impl End<'_> {
 
     /// Whether a debugger is waited for.
     pub fn is_debugged(&self) -> bool {
-        self.args.gdb.is_some()
+        self.gdb.is_some()
+    }
+
+    /// Whether the launch is shown in panels.
+    pub fn is_shown(&self) -> bool {
+        self.args.tui
     }
 
     /// Where plugins are to record for the report as well.
@@ -288,9 +346,13 @@ impl End<'_> {
                 Until::Asked(&asked)
             }
         };
-        let ended = match &self.args.gdb {
+        let ended = match &self.gdb {
             Some(address) => debug(session, address).map(|()| true),
-            None => session.go(until, self.args.json, plugins),
+            None if self.args.tui => show(session),
+            None => match until {
+                Until::End => session.finish(self.args.json, plugins),
+                until => session.go(until, self.args.json, plugins),
+            },
         };
         // They may have something to say of a run that failed; why it failed is more important.
         let told = plugins.map_or(Ok(()), Plugins::finish);
@@ -390,6 +452,21 @@ impl End<'_> {
             Status::Good
         })
     }
+}
+
+/// Runs the launch in panels. Somebody who stops it gets no results: buffers are not what the kernel makes of them.
+fn show(session: &mut Session) -> Result<bool> {
+    let ended = tui::run(session)?;
+    if !ended {
+        let (dispatch, repeat) = (session.dispatches() + 1, session.repeat());
+        let instructions = session.instructions();
+        let (done, of) = session.workgroups().unwrap_or_default();
+        bail!(
+            "stopped in dispatch {dispatch} of {repeat} after {instructions} wave instructions, \
+             {done} of {of} workgroups had ended; there are no results"
+        );
+    }
+    Ok(ended)
 }
 
 /// Waits for a debugger and runs the launch under it.

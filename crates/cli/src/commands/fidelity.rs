@@ -64,7 +64,7 @@ impl FidelityArgs {
         };
         let mut refused = rows.iter().filter(|row| !accepts(row)).peekable();
         refused.peek()?;
-        let mut text = format!("not exact in {kernel}:");
+        let mut text = format!("not exact in kernel {kernel}:");
         for row in refused {
             let kind = match row.exactness.as_str() {
                 "default" => "by default",

@@ -24,7 +24,8 @@ rocjitsu launch [OPTIONS] DESCRIPTION.json {--target TARGET | --gpu GPU | --conf
        rocjitsu launch [OPTIONS] FILE.hsaco --kernel KERNEL --grid X[,Y[,Z]] --block X[,Y[,Z]] [--arg ARG]...")]
 pub struct Args {
     /// Launch description (JSON) or code object (ELF); which one, the content says
-    file: PathBuf,
+    #[arg(required_unless_present = "gdb")]
+    file: Option<PathBuf>,
     /// The target to run a description on, by default that of the GPU; of an offload bundle, the
     /// part to take. gfx1151 runs the code for gfx1100 if a description has none for it
     #[arg(long, value_name = "TARGET")]
@@ -93,11 +94,12 @@ impl FromStr for Extents {
 /// Wrong usage, damaged files, faults of the execution, those of writing. With `--json`, all but
 /// wrong usage are reported on standard output as well.
 pub fn run(args: &Args, out: &mut Output) -> Result<Status> {
-    args.end.told(&args.file, launch(args, out), out)
+    let file = args.end.file(args.file.as_deref())?;
+    args.end.told(file, launch(args, file, out), out)
 }
 
-fn launch(args: &Args, out: &mut Output) -> Result<Status> {
-    let launch = prepare(args)?;
+fn launch(args: &Args, file: &Path, out: &mut Output) -> Result<Status> {
+    let launch = prepare(args, file)?;
     // Files and prints are checked before the kernel runs, which may take long.
     let mut files = Vec::new();
     for (argument, index) in args.args.iter().zip(&launch.arguments) {
@@ -105,11 +107,13 @@ fn launch(args: &Args, out: &mut Output) -> Result<Status> {
             files.push((*index, path.to_owned()));
         }
     }
-    let end = args.end.prepare(&launch, files)?;
+    let end = args.end.prepare(&launch, args.file.as_deref(), files)?;
     let request = args.gpu.request()?;
     let host = request.resolve(launch.code.target(), args.gpu.lanes())?;
     lds_fits(args, &launch, host.gpu.lds_kib << 10)?;
-    let plugins = args.plugins.make(&args.gpu.plugins()?, end.sink())?;
+    let configured = args.gpu.plugins()?;
+    let wishes = args.plugins.memory(&configured)?;
+    let plugins = args.plugins.make(&configured, end.sink())?;
     if end.is_kept() && plugins.is_some() {
         return Err(usage(
             "--checkpoint goes with no plugins: they would hear only of a part of the launch",
@@ -120,8 +124,13 @@ fn launch(args: &Args, out: &mut Output) -> Result<Status> {
             "--gdb goes with no plugins: they cannot follow a dispatch that stops",
         ));
     }
+    if end.is_shown() && plugins.is_some() {
+        return Err(usage(
+            "--tui goes with no plugins: what they watch cannot be stopped for a look",
+        ));
+    }
     end.check_repeat(args.repeat)?;
-    let mut session = Session::new(launch, request, host, args.repeat)?;
+    let mut session = Session::watched(launch, request, host, args.repeat, wishes)?;
     if let Some(plugins) = &plugins {
         session.tell(plugins)?;
     }
@@ -132,11 +141,11 @@ fn usage(text: impl Into<String>) -> anyhow::Error {
     UsageError(text.into()).into()
 }
 
-fn prepare(args: &Args) -> Result<Launch> {
-    if is_code_object(&args.file)? {
-        from_code_object(args)
+fn prepare(args: &Args, file: &Path) -> Result<Launch> {
+    if is_code_object(file)? {
+        from_code_object(args, file)
     } else {
-        from_description(args)
+        from_description(args, file)
     }
 }
 
@@ -152,7 +161,7 @@ fn is_code_object(path: &Path) -> Result<bool> {
     Ok(start.starts_with(b"\x7fELF") || start.starts_with(b"CCOB") || start == BUNDLE)
 }
 
-fn from_description(args: &Args) -> Result<Launch> {
+fn from_description(args: &Args, file: &Path) -> Result<Launch> {
     let code_object_only = [
         ("--kernel", args.kernel.is_some()),
         ("--grid", args.grid.is_some()),
@@ -163,7 +172,7 @@ fn from_description(args: &Args) -> Result<Launch> {
     if let Some((option, _)) = code_object_only.iter().find(|(_, given)| *given) {
         return Err(usage(format!(
             "{option} goes with a code object, but {} is a description",
-            args.file.display()
+            file.display()
         )));
     }
     let target = match args.target {
@@ -176,17 +185,17 @@ fn from_description(args: &Args) -> Result<Launch> {
         target,
         run_as: args.run_as,
     };
-    Launch::from_description(&args.file, selection)
+    Launch::from_description(file, selection)
 }
 
-fn from_code_object(args: &Args) -> Result<Launch> {
+fn from_code_object(args: &Args, file: &Path) -> Result<Launch> {
     if args.end.check {
         return Err(usage(
             "--check needs a description, which says what to expect",
         ));
     }
-    let code = info::read(&args.file, args.target, args.run_as)?;
-    info::expect_target(&args.file, &code, args.target)?;
+    let code = info::read(file, args.target, args.run_as)?;
+    info::expect_target(file, &code, args.target)?;
     let kernel = match (&args.kernel, code.kernels()) {
         (Some(name), _) => info::kernel(&code, name)?,
         (None, [only]) => only,
@@ -209,8 +218,7 @@ fn from_code_object(args: &Args) -> Result<Launch> {
         0
     };
     let launch = Launch {
-        name: args
-            .file
+        name: file
             .file_stem()
             .unwrap_or_default()
             .to_string_lossy()

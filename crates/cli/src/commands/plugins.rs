@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use rocjitsu_config::PluginOptions;
 use rocjitsu_observe::{Plugins, Sink};
-use rocjitsu_plugins::{Chosen, Selection, build};
+use rocjitsu_plugins::{Chosen, MemoryWishes, Selection, build};
 
 use crate::cli::UsageError;
 use crate::output::warn;
@@ -26,12 +26,27 @@ impl PluginArgs {
     ///
     /// A plugin of the options that cannot be made; one of the configuration, if that requires all.
     pub fn make(&self, configured: &PluginOptions, also: Option<Sink>) -> Result<Option<Plugins>> {
-        let mut chosen = Chosen::configured(configured).map_err(UsageError)?;
+        let mut chosen = self.chosen(configured)?;
         chosen.sinks.also = also;
-        chosen.plugins.extend(self.plugins.iter().cloned());
         let left_out = |error: &rocjitsu_plugins::PluginError| warn(error);
         let plugins = build(&chosen, left_out).map_err(|error| UsageError(error.to_string()))?;
         Ok((!plugins.is_empty()).then_some(plugins))
+    }
+
+    fn chosen(&self, configured: &PluginOptions) -> Result<Chosen> {
+        let mut chosen = Chosen::configured(configured).map_err(UsageError)?;
+        chosen.plugins.extend(self.plugins.iter().cloned());
+        Ok(chosen)
+    }
+
+    /// What the plugins ask of the memory.
+    ///
+    /// # Errors
+    ///
+    /// An option that has no such value.
+    pub fn memory(&self, configured: &PluginOptions) -> Result<MemoryWishes> {
+        let wishes = self.chosen(configured)?.memory();
+        Ok(wishes.map_err(|error| UsageError(error.to_string()))?)
     }
 
     /// The options' plugins as `ROCJITSU_PLUGINS` holds them.

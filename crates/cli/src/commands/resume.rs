@@ -1,6 +1,6 @@
 //! `rocjitsu resume`: goes on with a launch that was kept in a checkpoint.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use rocjitsu_lanes::Backend;
@@ -15,7 +15,8 @@ use crate::session::{Instead, Session};
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// A checkpoint that `rocjitsu launch` or `rocjitsu resume` wrote
-    file: PathBuf,
+    #[arg(required_unless_present = "gdb")]
+    file: Option<PathBuf>,
     /// Worker threads, instead of those that the launch asked for
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     threads: Option<u32>,
@@ -33,16 +34,19 @@ pub struct Args {
 ///
 /// A file that is no checkpoint, is damaged or of another format; otherwise those of `launch`.
 pub fn run(args: &Args, out: &mut Output) -> Result<Status> {
-    args.end.told(&args.file, resume(args, out), out)
+    let file = args.end.file(args.file.as_deref())?;
+    args.end.told(file, resume(args, file, out), out)
 }
 
-fn resume(args: &Args, out: &mut Output) -> Result<Status> {
+fn resume(args: &Args, file: &Path, out: &mut Output) -> Result<Status> {
     let instead = Instead {
         threads: args.threads,
         lanes: args.lanes,
     };
-    let mut session = Session::load(&args.file, instead)?;
-    let end = args.end.prepare(&session.launch, Vec::new())?;
+    let mut session = Session::load(file, instead)?;
+    let end = args
+        .end
+        .prepare(&session.launch, args.file.as_deref(), Vec::new())?;
     end.check_repeat(session.repeat())?;
     end.run(&mut session, None, out)
 }

@@ -60,6 +60,8 @@ pub enum Argument {
 /// Content of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Fill {
+    /// Nothing: zeros, which nobody has written.
+    None,
     /// The same value in every element.
     Value(Number),
     /// Random bits.
@@ -193,7 +195,7 @@ fn made(spec: &str, out: Option<PathBuf>) -> Result<Argument, String> {
             return Err("a buffer takes one fill=VALUE or seed=NUMBER".to_owned());
         }
     }
-    let fill = given.unwrap_or(Fill::Value(Number::Int(0)));
+    let fill = given.unwrap_or(Fill::None);
     if bytes % element.bytes() != 0 {
         return Err(format!(
             "{bytes} bytes are no whole number of {} elements",
@@ -299,6 +301,13 @@ impl Argument {
             element,
             shape,
             content,
+            given: !matches!(
+                self,
+                Argument::Made {
+                    fill: Fill::None,
+                    ..
+                }
+            ),
             direction: Direction::Scratch,
             golden: None,
         }))
@@ -317,6 +326,7 @@ fn content(element: ElementType, elements: usize, fill: Fill) -> Result<Vec<u8>>
     Ok(match fill {
         Fill::Random(seed) => Generator::Bits { seed }.bytes(element, elements)?,
         Fill::Value(value) => filled(element, elements, value)?,
+        Fill::None => filled(element, elements, Number::Int(0))?,
     })
 }
 
@@ -510,7 +520,7 @@ mod tests {
             fill,
             out: out.map(PathBuf::from),
         };
-        let zero = Fill::Value(Number::Int(0));
+        let zero = Fill::None;
         assert_eq!(parse("buf:4K"), made(4096, ElementType::U8, zero, None));
         assert_eq!(
             parse("buf:16:f32:fill=-1.5"),

@@ -164,6 +164,7 @@ fn buffer(argument: &BufferDescription, read: &dyn Fn(&Path) -> Result<Vec<u8>>)
         element: argument.dtype,
         shape: argument.shape.clone(),
         content,
+        given: argument.direction != Direction::Scratch,
         direction: argument.direction,
         golden,
     })

@@ -60,6 +60,8 @@ pub struct Buffer {
     pub shape: Vec<usize>,
     /// Content before the launch.
     pub content: Vec<u8>,
+    /// Whether somebody has given that content; zeros otherwise, which a kernel should not count on.
+    pub given: bool,
     /// What the kernel does with it.
     pub direction: Direction,
     /// Content after the launch, if known.

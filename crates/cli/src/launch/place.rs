@@ -89,8 +89,10 @@ pub enum Compiled {
     Yes {
         /// Runs of instructions.
         runs: u64,
-        /// Instructions in them.
+        /// Lane operations in them.
         instructions: u64,
+        /// Scalar instructions and branches.
+        scalar: u64,
         /// Runs that could not be compiled.
         refused: u64,
         /// Bytes of code.
@@ -160,7 +162,13 @@ impl Launch {
         self.write_queue(memory, queue_address)?;
         placed.packet_address = memory.allocate(&Request::new(64, "dispatch packet"))?;
         memory.write(placed.packet_address, &self.packet(&placed, &facts))?;
-        self.fill_buffers(memory, &placed)?;
+        for (buffer, &address) in self.buffers.iter().zip(&placed.buffers) {
+            // Fresh memory is zero. For who looks, what nobody has given stays untouched.
+            let zero = !buffer.given && buffer.content.iter().all(|&byte| byte == 0);
+            if !(zero && memory.follows_touches()) {
+                memory.write(address, &buffer.content)?;
+            }
+        }
         Ok(placed)
     }
 

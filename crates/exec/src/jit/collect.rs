@@ -63,6 +63,41 @@ impl Run {
         let only = written.iter().zip(read).map(|(w, r)| w & !r);
         only.collect()
     }
+
+    /// Drops the stores of registers that another execution of the run, by the same lanes, overwrites without reading
+    /// them, and what only they need. Tells whether there are any.
+    pub fn drop_overwritten(&mut self) -> bool {
+        let graph = &self.graph;
+        let read: Vec<u32> = self
+            .steps
+            .iter()
+            .filter_map(|step| match *step {
+                Step::Compute(id) if graph.get(id).op == Op::Row => Some(graph.get(id).imm),
+                _ => None,
+            })
+            .collect();
+        let all = self.steps.len();
+        self.steps
+            .retain(|step| !matches!(step, Step::StoreRow(key, _) if !read.contains(key)));
+        let fewer = self.steps.len() < all;
+        let mut live = vec![false; graph.nodes.len()];
+        live[self.inactive.0 as usize] = true;
+        for step in self.steps.iter().rev() {
+            match *step {
+                Step::StoreRow(_, id) | Step::StoreMask(_, id) => live[id.0 as usize] = true,
+                Step::Compute(id) if live[id.0 as usize] => {
+                    graph
+                        .get(id)
+                        .operands()
+                        .for_each(|id| live[id.0 as usize] = true);
+                }
+                Step::Compute(_) => {}
+            }
+        }
+        self.steps
+            .retain(|step| !matches!(step, Step::Compute(id) if !live[id.0 as usize]));
+        fewer
+    }
 }
 
 /// A run that is being collected.

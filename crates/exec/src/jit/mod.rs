@@ -1,5 +1,6 @@
-//! Compiles runs of lane operations in blocks that execute often to vector code of the host. The semantics are those of the
-//! interpreter: each operation's kernel, traced ([`rocjitsu_lanes::trace`]), is what is compiled.
+//! Compiles blocks that execute often: runs of lane operations to vector code of the host, scalar instructions and branches
+//! to its general instructions. What lane operations do is said once, in the interpreter: each operation's kernel, traced
+//! ([`rocjitsu_lanes::trace`]), is what is compiled.
 
 #[cfg(target_arch = "x86_64")]
 mod assembler;
@@ -7,9 +8,14 @@ mod assembler;
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+mod chain;
 mod collect;
 #[cfg(target_arch = "x86_64")]
 mod emit;
+#[cfg(target_arch = "x86_64")]
+mod flow;
+#[cfg(target_arch = "x86_64")]
+mod general;
 #[cfg(target_arch = "x86_64")]
 mod host;
 #[cfg(target_arch = "x86_64")]
@@ -21,21 +27,24 @@ mod order;
 mod plan;
 #[cfg(target_arch = "x86_64")]
 mod pool;
+mod scalar;
+#[cfg(target_arch = "x86_64")]
+mod turn;
 mod usage;
 #[cfg(target_arch = "x86_64")]
 mod values;
 
-use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
 use rocjitsu_lanes::Backend;
 use rocjitsu_lanes::trace::graph::{Graph, Node};
 
+use crate::code::Body;
 use crate::record::Record;
 
-#[cfg(target_arch = "x86_64")]
-pub use native::Code;
+pub(crate) use chain::{Chain, MEMBERS, Member};
 pub(crate) use usage::Tally;
 pub use usage::{Interpreted, Usage};
 #[cfg(target_arch = "x86_64")]
@@ -113,6 +122,8 @@ pub struct Report {
     pub runs: u64,
     /// Instructions in them.
     pub instructions: u64,
+    /// Scalar instructions and branches that were compiled.
+    pub scalar: u64,
     /// Runs that were not compiled: too many values at a time, or no memory.
     pub refused: u64,
     /// Bytes of code.
@@ -168,21 +179,41 @@ pub struct Jit {
     native: native::Native,
     runs: AtomicU64,
     instructions: AtomicU64,
+    scalar: AtomicU64,
     refused: AtomicU64,
     bytes: AtomicU64,
     nanoseconds: AtomicU64,
 }
 
 /// The shortest run worth compiling, in instructions.
-const SHORTEST: usize = 2;
+const SHORTEST: usize = 1;
 
 /// A part of a block.
-pub enum Part {
-    /// Records that are interpreted.
-    Records(Range<usize>),
-    /// Records that were compiled.
+enum Piece {
+    /// A record that is no lane operation, or one that is not compiled.
+    Record(usize),
+    /// Lane operations that were compiled.
     #[cfg(target_arch = "x86_64")]
-    Code(Code),
+    Code(native::Code),
+}
+
+/// What the records of a block were compiled to, in the order in which they are done.
+pub(crate) struct Pieces {
+    list: Vec<Piece>,
+    /// The lane operations of a block that is a loop, for all turns but the last (see [`turn`]).
+    #[cfg(target_arch = "x86_64")]
+    inner: Option<native::Code>,
+}
+
+impl Pieces {
+    /// The records among `records`, those of the block, that stand by themselves.
+    fn records<'r>(&self, records: &'r [Record]) -> impl Iterator<Item = &'r Record> {
+        self.list.iter().filter_map(|piece| match piece {
+            Piece::Record(at) => records.get(*at),
+            #[cfg(target_arch = "x86_64")]
+            Piece::Code(_) => None,
+        })
+    }
 }
 
 impl Jit {
@@ -210,6 +241,7 @@ impl Jit {
             native,
             runs: AtomicU64::new(0),
             instructions: AtomicU64::new(0),
+            scalar: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
             nanoseconds: AtomicU64::new(0),
@@ -240,41 +272,97 @@ impl Jit {
         Report {
             runs: self.runs.load(Relaxed),
             instructions: self.instructions.load(Relaxed),
+            scalar: self.scalar.load(Relaxed),
             refused: self.refused.load(Relaxed),
             bytes: self.bytes.load(Relaxed),
             seconds: self.nanoseconds.load(Relaxed) as f64 * 1e-9,
         }
     }
 
-    /// Compiles what can be of a block for waves of `lanes` lanes; `None` if that is nothing.
+    /// How many times a block is executed by itself before it is compiled with those that it goes to.
+    pub(crate) fn chain_threshold(&self) -> u32 {
+        self.threshold.saturating_mul(4).saturating_add(4)
+    }
+
+    /// Compiles a block for waves of `lanes` lanes; `None` if that cannot be.
     #[cold]
-    pub fn compile(&self, records: &[Record], lanes: u32) -> Option<Box<[Part]>> {
+    pub(crate) fn compile(&self, body: &Arc<Body>, lanes: u32) -> Option<(Arc<Pieces>, Chain)> {
         let start = Instant::now();
-        let mut parts = Parts {
-            records,
-            list: Vec::new(),
-            changed: false,
+        let pieces = Arc::new(self.pieces(&body.records, lanes));
+        let member = Member {
+            body: body.clone(),
+            pieces: pieces.clone(),
         };
-        let (mut at, mut done) = (0, 0);
+        let chain = self.function(vec![member], lanes);
+        let scalar = pieces
+            .records(&body.records)
+            .filter(|record| usage::by_itself(record));
+        self.scalar.fetch_add(scalar.count() as u64, Relaxed);
+        self.spent(start);
+        Some((pieces, chain?))
+    }
+
+    /// Compiles blocks that go to each other as one function, which begins with the first; `None` if there are none
+    /// besides that.
+    #[cold]
+    pub(crate) fn chain(&self, members: Vec<Member>, lanes: u32) -> Option<Chain> {
+        if members.len() < 2 {
+            return None;
+        }
+        let start = Instant::now();
+        let chain = self.function(members, lanes);
+        self.spent(start);
+        chain
+    }
+
+    fn spent(&self, start: Instant) {
+        let nanoseconds = start.elapsed().as_nanos() as u64;
+        self.nanoseconds.fetch_add(nanoseconds, Relaxed);
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    fn function(&self, members: Vec<Member>, lanes: u32) -> Option<Chain> {
+        let (chain, bytes) = self.native.chain(members.into(), lanes).ok()?;
+        self.bytes.fetch_add(bytes as u64, Relaxed);
+        Some(chain)
+    }
+
+    #[cfg(not(target_arch = "x86_64"))]
+    fn function(&self, _: Vec<Member>, _: u32) -> Option<Chain> {
+        None
+    }
+
+    fn pieces(&self, records: &[Record], lanes: u32) -> Pieces {
+        let mut pieces = Pieces {
+            list: Vec::new(),
+            #[cfg(target_arch = "x86_64")]
+            inner: None,
+        };
+        let mut at = 0;
         while at < records.len() {
-            let length = self.run(lanes, at, done, &mut parts);
-            if length > 0 {
-                done = at + length;
+            let length = self.run(&records[at..], lanes, at, &mut pieces);
+            if length == 0 && !crate::control::is_nop(records[at].inst.op()) {
+                pieces.list.push(Piece::Record(at));
             }
             at += length.max(1);
         }
-        parts.interpret(done..records.len());
-        let nanoseconds = start.elapsed().as_nanos() as u64;
-        self.nanoseconds.fetch_add(nanoseconds, Relaxed);
-        parts.changed.then(|| parts.list.into())
+        #[cfg(target_arch = "x86_64")]
+        if let Some(run) = turn::inner(records, &pieces.list, lanes, &|graph, node| {
+            self.supports(graph, node)
+        }) && let Ok((code, bytes)) = self.native.compile(&run, lanes)
+        {
+            pieces.inner = Some(code);
+            self.bytes.fetch_add(bytes as u64, Relaxed);
+        }
+        pieces
     }
 
-    /// Compiles the run that begins at record `at` of the block; those from `done` on have no part yet. Returns
-    /// how many records that were.
-    fn run(&self, lanes: u32, at: usize, done: usize, parts: &mut Parts<'_>) -> usize {
-        let mut limit = parts.records.len();
+    /// Compiles the run that `records` begin with, the first of which is number `at` of the block. Returns how many
+    /// records that were.
+    fn run(&self, records: &[Record], lanes: u32, at: usize, pieces: &mut Pieces) -> usize {
+        let mut limit = records.len();
         loop {
-            let found = collect::collect(&parts.records[at..limit], lanes, &|graph, node| {
+            let found = collect::collect(&records[..limit], lanes, &|graph, node| {
                 self.supports(graph, node)
             });
             if found.operations < SHORTEST {
@@ -282,15 +370,14 @@ impl Jit {
             }
             #[cfg(target_arch = "x86_64")]
             if let Ok((code, bytes)) = self.native.compile(&found.run, lanes) {
-                parts.interpret(done..at);
-                for record in found.order.before {
-                    parts.interpret(at + record..at + record + 1);
-                }
-                parts.list.push(Part::Code(code));
-                parts.changed = true;
-                for record in found.order.after {
-                    parts.interpret(at + record..at + record + 1);
-                }
+                let record = |n: usize| Piece::Record(at + n);
+                pieces
+                    .list
+                    .extend(found.order.before.into_iter().map(record));
+                pieces.list.push(Piece::Code(code));
+                pieces
+                    .list
+                    .extend(found.order.after.into_iter().map(record));
                 self.runs.fetch_add(1, Relaxed);
                 self.instructions
                     .fetch_add(found.operations as u64, Relaxed);
@@ -298,34 +385,10 @@ impl Jit {
                 return found.length;
             }
             #[cfg(not(target_arch = "x86_64"))]
-            let _ = (found.run, found.order, done, &parts);
+            let _ = (found.run, found.order, at, &pieces);
             // Half of it has fewer values at a time.
             self.refused.fetch_add(1, Relaxed);
-            limit = at + found.length / 2;
-        }
-    }
-}
-
-/// The parts of a block as they come.
-struct Parts<'r> {
-    records: &'r [Record],
-    list: Vec<Part>,
-    /// Whether the block executes otherwise than record by record.
-    changed: bool,
-}
-
-impl Parts<'_> {
-    /// Adds records that are interpreted; those that do nothing go.
-    fn interpret(&mut self, range: Range<usize>) {
-        for at in range {
-            if crate::control::is_nop(self.records[at].inst.op()) {
-                self.changed = true;
-                continue;
-            }
-            match self.list.last_mut() {
-                Some(Part::Records(last)) if last.end == at => last.end += 1,
-                _ => self.list.push(Part::Records(at..at + 1)),
-            }
+            limit = found.length / 2;
         }
     }
 }

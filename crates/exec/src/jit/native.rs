@@ -5,21 +5,19 @@ use std::sync::{Arc, Mutex};
 use rocjitsu_lanes::trace::graph::{Graph, Node};
 
 use super::assembler::CompileError;
+use super::chain::{Chain, Member};
 use super::collect::Run;
 use super::host::Host;
 use super::memory::{Arena, Region};
-use super::{Area, emit};
+use super::{emit, flow};
 use crate::registers::{PagePool, VectorRegisters};
-
-/// Compiled code: addresses of pages, the scalar file, the [`Area`].
-type Entry = unsafe extern "sysv64" fn(*const *const u8, *mut u32, *mut u32);
 
 /// Code of one run.
 pub struct Code {
     /// For waves with all lanes active.
-    full: Entry,
+    full: u64,
     /// For other waves.
-    partial: Entry,
+    partial: u64,
     /// Pages of registers that it writes.
     pages: u32,
     /// Page by page the registers that it writes and does not read before, if all lanes are active.
@@ -29,34 +27,24 @@ pub struct Code {
 }
 
 impl Code {
-    /// Executes the run for one wave; `full` says that all its lanes are active.
-    ///
-    /// # Safety
-    /// The host has the vector instructions that the code was compiled for; `v` has as many lanes as the code was compiled for; `scalars` is the wave's scalar file.
-    #[inline(always)]
-    pub unsafe fn run(
-        &self,
-        full: bool,
-        v: &mut VectorRegisters,
-        pool: &mut PagePool,
-        scalars: &mut [u32; crate::wave::scalar::COUNT],
-        area: &mut Area,
-    ) {
-        let entry = if full {
+    /// The addresses of the functions for waves with all lanes active, and for others. Their arguments are addresses: of
+    /// the addresses of pages, of the scalar file, of an [`Area`](super::Area). They read any page and write those of
+    /// [`Code::pages`], which exist ([`Code::claim`]), the masks of the scalar file that the run's records name, and rows of the area.
+    pub fn entries(&self) -> [u64; 2] {
+        [self.full, self.partial]
+    }
+
+    /// Pages of registers that it writes.
+    pub fn pages(&self) -> u32 {
+        self.pages
+    }
+
+    /// Makes the pages exist that it writes. With `full` it is about to be executed for all lanes.
+    pub fn claim(&self, full: bool, v: &mut VectorRegisters, pool: &mut PagePool) {
+        if full {
             v.claim_over(self.pages, &self.overwritten, pool);
-            self.full
         } else {
             v.claim(self.pages, pool);
-            self.partial
-        };
-        // SAFETY: the code reads any page and writes those just claimed, the masks of the scalar file that its
-        // records name, and rows of the area; it keeps to the calling convention.
-        unsafe {
-            entry(
-                v.page_bases(),
-                scalars.as_mut_ptr(),
-                std::ptr::from_mut(area).cast(),
-            );
         }
     }
 }
@@ -105,10 +93,7 @@ impl Native {
             let region = arena
                 .put(&emitted.bytes)
                 .ok_or(CompileError::Room("code longer than announced"))?;
-            let entry = std::ptr::with_exposed_provenance::<()>(address as usize + emitted.entry);
-            // SAFETY: the address is that of the code just put there, which is a function of this type.
-            let entry = unsafe { std::mem::transmute::<*const (), Entry>(entry) };
-            Ok((entry, region, emitted.bytes.len()))
+            Ok((address + emitted.entry as u64, region, emitted.bytes.len()))
         };
         let (full, first, bytes) = variant(true)?;
         let (partial, second, more) = variant(false)?;
@@ -120,5 +105,26 @@ impl Native {
             _regions: [first, second],
         };
         Ok((code, bytes + more))
+    }
+
+    /// Compiles blocks that go to each other, for waves of `lanes` lanes. Returns the code and how many bytes it has.
+    pub fn chain(
+        &self,
+        members: Box<[Member]>,
+        lanes: u32,
+    ) -> Result<(Chain, usize), CompileError> {
+        let mut arena = self.arena.lock().unwrap_or_else(|e| e.into_inner());
+        let address = arena.place(flow::bound(&members))?;
+        let bytes = flow::emit(&members, lanes, address)?;
+        let region = arena
+            .put(&bytes)
+            .ok_or(CompileError::Room("code longer than announced"))?;
+        let entry = std::ptr::with_exposed_provenance::<()>(address as usize);
+        // SAFETY: the address is that of the code just put there, which is a function of this type.
+        let chain = unsafe {
+            let entry = std::mem::transmute::<*const (), flow::Entry>(entry);
+            Chain::new(entry, members, region)
+        };
+        Ok((chain, bytes.len()))
     }
 }

@@ -48,8 +48,15 @@ pub struct Touched {
     pub writes: Words,
 }
 
+/// Whether what has these words can change places with `others`.
+fn passes(this: &Touched, others: &Touched) -> bool {
+    !this.reads.meets(others.writes)
+        && !this.writes.meets(others.writes)
+        && !this.writes.meets(others.reads)
+}
+
 /// What a scalar instruction reads and writes, if it does nothing else and the next instruction always follows.
-fn touched(record: &Record, lanes: u32) -> Option<Touched> {
+pub fn touched(record: &Record, lanes: u32) -> Option<Touched> {
     if record.class != Class::Salu || record.ends_block {
         return None;
     }
@@ -102,12 +109,7 @@ impl Order {
         let Some(this) = touched(record, lanes) else {
             return false;
         };
-        let passes = |others: &Touched| {
-            !this.reads.meets(others.writes)
-                && !this.writes.meets(others.writes)
-                && !this.writes.meets(others.reads)
-        };
-        if passes(&self.lanes) && passes(&self.behind) {
+        if passes(&this, &self.lanes) && passes(&this, &self.behind) {
             self.before.push(at);
         } else {
             self.after.push(at);
@@ -119,9 +121,13 @@ impl Order {
 
     /// Whether a lane operation with these words can join the run, before all that is done behind it.
     pub fn admits(&self, touched: &Touched) -> bool {
-        !touched.reads.meets(self.behind.writes)
-            && !touched.writes.meets(self.behind.writes)
-            && !touched.writes.meets(self.behind.reads)
+        passes(touched, &self.behind)
+    }
+
+    /// Whether a scalar instruction, or a branch that reads these words, has nothing to do with the lane operations of
+    /// the run: it can be done before or behind them.
+    pub fn is_apart(&self, touched: &Touched) -> bool {
+        passes(touched, &self.lanes)
     }
 
     /// Notes the words of a lane operation that has joined the run.

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{Part, Why, collect};
+use super::{Pieces, Why, collect};
 use crate::record::{Class, Record};
 
 /// Wave instructions, as far as blocks of code were counted.
@@ -10,11 +10,11 @@ use crate::record::{Class, Record};
 pub struct Usage {
     /// All of them.
     pub instructions: u64,
-    /// Lane operations in compiled runs, and instructions that do nothing there.
+    /// Lane operations, scalar instructions and branches in compiled code, and instructions that do nothing there.
     pub compiled: u64,
     /// Those of blocks that did not execute often enough to be compiled.
     pub cold: u64,
-    /// The others by instruction, most frequent first.
+    /// The others by instruction, most frequent first: those that compiled code calls handlers for, too.
     pub interpreted: Vec<Interpreted>,
 }
 
@@ -46,18 +46,18 @@ impl<'h> Tally<'h> {
         }
     }
 
-    /// Adds `times` executions of a block for waves of `lanes` lanes. `parts` is `None` if it was not decided
+    /// Adds `times` executions of a block for waves of `lanes` lanes. `pieces` is `None` if it was not decided
     /// how the block executes.
     pub fn add(
         &mut self,
         records: &[Record],
-        parts: Option<Option<&[Part]>>,
+        pieces: Option<Option<&Pieces>>,
         lanes: u32,
         times: u64,
     ) {
         let all = records.len() as u64 * times;
         self.total.instructions += all;
-        let Some(parts) = parts else {
+        let Some(pieces) = pieces else {
             self.total.cold += all;
             return;
         };
@@ -67,18 +67,12 @@ impl<'h> Tally<'h> {
             *self.by_name.entry(key).or_default() += times;
             times
         };
-        let count: u64 = match parts {
+        let count: u64 = match pieces {
             None => records.iter().map(&mut interpreted).sum(),
-            Some(parts) => parts
-                .iter()
-                .filter_map(|part| match part {
-                    Part::Records(range) => Some(range.clone()),
-                    #[cfg(target_arch = "x86_64")]
-                    Part::Code(_) => None,
-                })
-                .flat_map(|range| &records[range])
-                .map(&mut interpreted)
-                .sum(),
+            Some(pieces) => {
+                let called = pieces.records(records).filter(|record| !by_itself(record));
+                called.map(&mut interpreted).sum()
+            }
         };
         self.total.compiled += all - count;
     }
@@ -106,6 +100,19 @@ fn reason(record: &Record, lanes: u32, supports: collect::Supports<'_>) -> &'sta
         Class::Valu => {
             collect::obstacle(record, lanes, supports).map_or("alone among others", Why::text)
         }
-        _ => "no lane operation",
+        Class::Salu => "scalar operation that the compiler does not know",
+        _ => "neither lane operation nor scalar arithmetic nor branch",
     }
+}
+
+/// Whether compiled code does a record that is no lane operation itself.
+#[cfg(target_arch = "x86_64")]
+pub fn by_itself(record: &Record) -> bool {
+    super::flow::knows(record)
+}
+
+/// As above: nothing is compiled for this host.
+#[cfg(not(target_arch = "x86_64"))]
+pub fn by_itself(_: &Record) -> bool {
+    false
 }

@@ -43,12 +43,14 @@ impl Outside {
     /// - RDNA3, RDNA3.5: "for multi-DWORD reads, if any part of the LDS-address is out of range, the entire
     ///   instruction returns zero"; a violation only with `LDS_CONFIG.ADDR_OUT_OF_RANGE_REPORTING` (3.3.4.1), which
     ///   Linux's amdgpu does not set for these chips. An instruction with two addresses makes two accesses.
-    /// - RDNA4 (3.3.5.1), CDNA5 (3.3.4.1): "LDS operations report MEMVIOL if the LDS-address is out of range".
+    /// - RDNA4 (3.3.5.1), CDNA5 (3.3.4.1): "loads return the value zero [...] checked per DWORD", stores keep what is inside. That
+    ///   "LDS operations report MEMVIOL" depends on `ADDR_OUT_OF_RANGE_REPORTING` there, too (CDNA5 10.11.6), which Linux
+    ///   leaves to debuggers (`KFD_DBG_TRAP_FLAG_LDS_OUT_OF_ADDR_RANGE`). rocPRIM's block_run_length_decode loads a word
+    ///   behind the end.
     pub fn of_ds(target: Target) -> Outside {
         match target.generation() {
-            9 => Outside::Parts,
             11 => Outside::Whole,
-            _ => Outside::Stop,
+            _ => Outside::Parts,
         }
     }
 
@@ -250,6 +252,80 @@ pub struct LdsLoad2<D>(PhantomData<D>);
 /// Two stores.
 pub struct LdsStore2<D>(PhantomData<D>);
 
+/// Where the lanes of an access lie, if that is quickly said and all are inside of LDS.
+enum Quick {
+    /// All lanes are active, one behind the other from here on.
+    Run(*mut u8),
+    /// These lanes are active; each with its place.
+    Few([(u8, *mut u8); FEW], usize),
+}
+
+/// The most active lanes of [`Quick::Few`].
+const FEW: usize = 4;
+
+/// Where the lanes of `mask` lie at a register's words and an offset, `bytes` bytes each.
+#[inline(always)]
+fn quick(cx: &Cx<'_, '_>, register: u32, offset: u32, mask: u64, bytes: usize) -> Option<Quick> {
+    let row = cx.wave.v.read(register);
+    let lds = &cx.group.lds;
+    if mask == all_lanes(cx.wave.lanes) {
+        if !is_run(row, bytes as u32, bytes as u32) {
+            return None;
+        }
+        let start = row[0].wrapping_add(offset) as usize;
+        return lds.at(start, row.len() * bytes).map(Quick::Run);
+    }
+    if mask.count_ones() > FEW as u32 {
+        return None;
+    }
+    let (mut few, mut count) = ([(0, std::ptr::null_mut()); FEW], 0);
+    let mut left = mask;
+    while left != 0 {
+        let lane = left.trailing_zeros() as usize;
+        left &= left - 1;
+        let at = lds.at(row[lane].wrapping_add(offset) as usize, bytes)?;
+        few[count % FEW] = (lane as u8, at);
+        count += 1;
+    }
+    Some(Quick::Few(few, count))
+}
+
+/// Loads from such places to registers from `first`.
+#[inline(always)]
+fn load_quick<D: Load>(cx: &mut Cx<'_, '_>, place: Quick, first: u32) {
+    let lanes = cx.wave.lanes as usize;
+    let rows = rows_to_write::<D>(cx, first);
+    // SAFETY: `quick` vouches for the bytes of each lane; the rows are whole registers.
+    unsafe {
+        match place {
+            Quick::Run(run) => read_run::<D>(run.cast_const(), &rows, lanes),
+            Quick::Few(few, count) => {
+                for &(lane, at) in few.iter().take(count) {
+                    D::get(at.cast_const(), 4, &rows, lane.into());
+                }
+            }
+        }
+    }
+}
+
+/// Stores registers from `first` to such places, in ascending order of lanes.
+#[inline(always)]
+fn store_quick<D: Store>(cx: &mut Cx<'_, '_>, place: Quick, first: u32) {
+    let lanes = cx.wave.lanes as usize;
+    let rows = rows_to_read::<D>(cx, first);
+    // SAFETY: as in `load_quick`, for writing.
+    unsafe {
+        match place {
+            Quick::Run(run) => write_run::<D>(run, &rows, lanes),
+            Quick::Few(few, count) => {
+                for &(lane, at) in few.iter().take(count) {
+                    D::put(at, 4, &rows, lane.into());
+                }
+            }
+        }
+    }
+}
+
 /// Loads from `row + offset` to registers from `first`.
 #[inline(always)]
 fn load_at<D: Load>(
@@ -260,16 +336,6 @@ fn load_at<D: Load>(
     first: u32,
     mask: u64,
 ) -> Flow {
-    let lanes = cx.wave.lanes;
-    if mask == all_lanes(lanes) && is_run(address, D::BYTES as u32, D::BYTES as u32) {
-        let rows = rows_to_write::<D>(cx, first);
-        let start = address[0].wrapping_add(offset) as usize;
-        if let Some(run) = cx.group.lds.at(start, lanes as usize * D::BYTES) {
-            // SAFETY: the run has the bytes of all lanes, the rows are whole registers.
-            unsafe { read_run::<D>(run.cast_const(), &rows, lanes as usize) };
-            return Flow::Next;
-        }
-    }
     let outside = Outside::of_ds(cx.unit.target);
     load::<D>(
         cx,
@@ -291,18 +357,11 @@ fn store_at<D: Store>(
     first: u32,
     mask: u64,
 ) -> Flow {
-    let lanes = cx.wave.lanes;
-    let address = cx.wave.v.read(register);
-    if mask == all_lanes(lanes) && is_run(address, D::BYTES as u32, D::BYTES as u32) {
-        let rows = rows_to_read::<D>(cx, first);
-        let start = address[0].wrapping_add(offset) as usize;
-        if let Some(run) = cx.group.lds.at(start, lanes as usize * D::BYTES) {
-            // SAFETY: as in `load_at`, for writing.
-            unsafe { write_run::<D>(run, &rows, lanes as usize) };
-            return Flow::Next;
-        }
+    if let Some(place) = quick(cx, register, offset, mask, D::BYTES) {
+        store_quick::<D>(cx, place, first);
+        return Flow::Next;
     }
-    let at = addresses(address, offset);
+    let at = addresses(cx.wave.v.read(register), offset);
     let outside = Outside::of_ds(cx.unit.target);
     store::<D>(cx, record, first, &at, mask, outside)
 }
@@ -319,11 +378,16 @@ fn address_row(cx: &Cx<'_, '_>, record: &Record) -> [u32; LANES] {
 impl<D: Load> Body for LdsLoad<D> {
     #[inline(always)]
     fn run(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
-        let row = address_row(cx, record);
         let mask = cx.wave.exec();
         let Some(first) = record.dst.vector() else {
             return Flow::Next;
         };
+        let register = record.src[0].vector().unwrap_or(0);
+        if let Some(place) = quick(cx, register, record.imm as u32, mask, D::BYTES) {
+            load_quick::<D>(cx, place, first);
+            return Flow::Next;
+        }
+        let row = address_row(cx, record);
         let row = &row[..cx.wave.lanes as usize];
         load_at::<D>(cx, record, row, record.imm as u32, first, mask)
     }
@@ -343,17 +407,25 @@ impl<D: Store> Body for LdsStore<D> {
 impl<D: Load> Body for LdsLoad2<D> {
     #[inline(always)]
     fn run(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
-        let row = address_row(cx, record);
-        let row = &row[..cx.wave.lanes as usize];
         let mask = cx.wave.exec();
         let Some(first) = record.dst.vector() else {
             return Flow::Next;
         };
+        let second = first + D::WORDS as u32;
+        let register = record.src[0].vector().unwrap_or(0);
+        // The first load may overwrite the addresses of the second.
+        let place = |offset: i64| quick(cx, register, offset as u32, mask, D::BYTES);
+        if let (Some(one), Some(other)) = (place(record.imm), place(record.imm2)) {
+            load_quick::<D>(cx, one, first);
+            load_quick::<D>(cx, other, second);
+            return Flow::Next;
+        }
+        let row = address_row(cx, record);
+        let row = &row[..cx.wave.lanes as usize];
         match load_at::<D>(cx, record, row, record.imm as u32, first, mask) {
             Flow::Next => {}
             stopped => return stopped,
         }
-        let second = first + D::WORDS as u32;
         load_at::<D>(cx, record, row, record.imm2 as u32, second, mask)
     }
 }

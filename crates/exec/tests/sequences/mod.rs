@@ -1,5 +1,7 @@
-//! Random sequences of lane operations with scalar instructions among them, executed by the interpreter with plain lanes and as compiled code.
-//! Shared by the tests and by the fuzz target.
+//! Random sequences of lane operations with scalar instructions among them, straight or in loops with branches, executed by the
+//! interpreter with plain lanes and as compiled code. Shared by the tests and by the fuzz target.
+
+use std::collections::BTreeMap;
 
 use rocjitsu_exec::code::{CodeCache, CodeView};
 use rocjitsu_exec::jit::{Options, Report};
@@ -7,16 +9,18 @@ use rocjitsu_exec::lower::{Lowering, State, lower};
 use rocjitsu_exec::memory::{AddressSpace, Extent, FaultKind, MemoryPort};
 use rocjitsu_exec::record::Class;
 use rocjitsu_exec::registers::{PAGE_WORDS, PagePool};
-use rocjitsu_exec::run::{Stop, run};
+use rocjitsu_exec::run::{Counts, Stop, run};
 use rocjitsu_exec::wave::{Cx, Group, Unit, Waiting, Wave, scalar};
 use rocjitsu_isa::{Target, decode};
 use rocjitsu_lanes::Backend;
 
-const BASE: u64 = 0x10_0000;
+/// Address of the first instruction.
+pub const BASE: u64 = 0x10_0000;
 /// Registers whose contents are compared, more than the encodings below can name.
 const REGISTERS: u32 = 48;
 
-const COMPILED: Options = Options {
+/// Everything is compiled at once.
+pub const COMPILED: Options = Options {
     enabled: true,
     threshold: 0,
 };
@@ -32,6 +36,8 @@ pub struct Start {
     pub exec: u64,
     /// Contents of registers.
     pub seed: u64,
+    /// Instructions in a turn.
+    pub quantum: u64,
 }
 
 /// The next random number.
@@ -88,16 +94,22 @@ fn word(state: &mut u64) -> u32 {
     }
 }
 
-/// Registers after a sequence.
+/// What a sequence leaves behind.
 #[derive(PartialEq)]
 struct Outcome {
     vectors: Vec<Vec<u32>>,
     scalars: [u32; scalar::COUNT],
     scc: bool,
+    lds: Vec<u8>,
+    fault: Option<String>,
+    /// At the end of each turn: where the wave is, and what it has executed, by class.
+    turns: Vec<(u64, Counts)>,
+    /// Executions by instruction.
+    forms: BTreeMap<String, u64>,
 }
 
-/// Code as memory.
-struct Program(*const u8, u64);
+/// Code as memory: where it lies, and its bytes.
+pub struct Program(pub *const u8, pub u64);
 
 // SAFETY: used by one thread.
 unsafe impl Sync for Program {}
@@ -131,6 +143,8 @@ fn prepare(wave: &mut Wave, pool: &mut PagePool, start: &Start) {
         wave.s[n] = word(&mut seed);
     }
     wave.s[scalar::M0] = word(&mut seed);
+    wave.set_s64(BASE_AT, BASE);
+    wave.scc = next(&mut seed) & 1 != 0;
     // Some stay absent, by pages.
     let absent = next(&mut seed) & next(&mut seed);
     for r in 0..REGISTERS {
@@ -154,10 +168,11 @@ fn execute(
 ) -> (Outcome, Report) {
     let memory = Program(code.as_ptr(), code.len() as u64);
     let mut wave = Wave::new(start.lanes);
-    let group = Group {
+    let mut group = Group {
         live: 1,
         ..Group::default()
     };
+    group.lds.restart(4 * LDS);
     let mut unit = Unit::new(MemoryPort::new(&memory), backend, target);
     // Pages that come from the pool hold what another wave has left there.
     let mut other = Wave::new(start.lanes);
@@ -166,6 +181,8 @@ fn execute(
     prepare(&mut wave, &mut unit.pool, start);
     let cache = CodeCache::new(target, backend, options);
     let mut view = CodeView::new(&cache);
+    view.count_forms();
+    let (mut counts, mut turns) = (Counts::default(), Vec::new());
     wave.pc = BASE;
     while wave.waiting != Waiting::Ended {
         let mut cx = Cx {
@@ -173,13 +190,27 @@ fn execute(
             group: &group,
             unit: &mut unit,
         };
-        let stop = run(&mut cx, &mut view, 1000, &mut Default::default());
-        assert_ne!(stop, Stop::Fault, "{:?}", unit.fault);
+        let stop = run(&mut cx, &mut view, start.quantum, &mut counts);
+        turns.push((wave.pc, counts));
+        // An instruction may have changed what a load or the loop goes by.
+        if stop == Stop::Fault || turns.len() > 4000 {
+            break;
+        }
     }
+    let fault = unit.fault.take().map(|fault| format!("{fault:?}"));
+    let known = cache.forms();
+    let tally = view.forms().unwrap_or_default();
+    let forms = tally
+        .iter()
+        .map(|(form, times)| (known[form as usize].name(), times));
     let outcome = Outcome {
         vectors: (0..REGISTERS).map(|r| wave.v.read(r).to_vec()).collect(),
         scalars: wave.s,
         scc: wave.scc,
+        lds: group.lds.bytes_mut().to_vec(),
+        fault,
+        turns,
+        forms: forms.collect(),
     };
     (outcome, cache.compiled().unwrap_or_default())
 }
@@ -301,10 +332,11 @@ fn sdwa(op: u32, [a, b, c, d]: [u8; 4], extra: u8, vector: impl Fn(u8) -> u32) -
 
 /// A scalar instruction: format 6 with two sources, format 7 a comparison or one with one source.
 fn scalar_word(format: u8, op: u32, [a, b, c, d]: [u8; 4]) -> u32 {
-    // Few registers, VCC, EXEC, constants.
+    // Few registers, VCC, M0, EXEC, NULL, constants.
     let register = |n: u8| match n & 0x3f {
         0 => scalar::EXEC as u32,
-        1..=8 => scalar::VCC as u32 + u32::from(n & 1),
+        1..=6 => scalar::VCC as u32 + u32::from(n & 1),
+        7 => [scalar::M0, scalar::NULL, scalar::EXEC + 1, scalar::M0][usize::from(n >> 6)] as u32,
         _ => u32::from(n % 12),
     };
     let source = |n: u8| match n {
@@ -327,6 +359,98 @@ fn scalar_word(format: u8, op: u32, [a, b, c, d]: [u8; 4]) -> u32 {
 /// The back ends of this host that runs are compiled for.
 pub fn compilers() -> impl Iterator<Item = Backend> {
     Backend::supported().filter(|&backend| backend != Backend::Scalar)
+}
+
+/// Words of LDS.
+const LDS: usize = 1024;
+
+/// A load from LDS or a store to it, whose address is made good first, or a scalar load of the code itself. These are
+/// none of compiled code's own.
+pub fn memory(target: Target, (kind, address, data): (u8, u8, u8)) -> Vec<u8> {
+    let gfx9 = target.generation() == 9;
+    let (address, data) = (u32::from(address % 12), u32::from(data % 12));
+    let and = if gfx9 { 0x2600_00ff } else { 0x3600_00ff };
+    let ds = |op: u32| 0xd800_0000 | op << if gfx9 { 17 } else { 18 };
+    // ds_write_b32, ds_read_b32.
+    let last = [address | data << 8, address | data << 24];
+    let load = match target.generation() {
+        9 => [0xc002_0000 | data << 6 | BASE_AT as u32 / 2, 4],
+        _ => [0xf400_0000 | data << 6 | BASE_AT as u32 / 2, 0xf800_0004],
+    };
+    let store = usize::from(kind & 1);
+    let words = match kind % 3 {
+        0 => load.to_vec(),
+        _ => vec![
+            and | address << 17 | address << 9,
+            4 * (LDS as u32 - 1),
+            ds([13, 54][store]),
+            last[store],
+        ],
+    };
+    words.iter().flat_map(|w| w.to_le_bytes()).collect()
+}
+
+/// Registers that no instruction of [`encode`] writes: they hold [`BASE`].
+const BASE_AT: usize = 96;
+/// Another one.
+const COUNTER: u32 = 100;
+
+/// Makes a loop of a sequence, with branches in it: each looks at what `kind` says, stands at a place and goes forward
+/// over some instructions. It has few turns, so that all of it becomes hot, and with `sleeps` gives up its turn in each.
+pub fn looped(
+    target: Target,
+    body: Vec<Vec<u8>>,
+    branches: &[(u8, u8, u8)],
+    sleeps: bool,
+) -> Vec<Vec<u8>> {
+    const TURNS: u32 = 24;
+    let gfx9 = target.generation() == 9;
+    let sopp = |op: u32, immediate: u16| 0xbf80_0000 | op << 16 | u32::from(immediate);
+    // s_branch, then s_cbranch_ scc0, scc1, vccz, vccnz, execz, execnz.
+    let op = |kind: u8| match (gfx9, kind % 7) {
+        (true, 0) => 2,
+        (true, kind) => 3 + u32::from(kind),
+        (false, kind) => 32 + u32::from(kind),
+    };
+    let bytes = |word: u32| word.to_le_bytes().to_vec();
+    // Branches stand before the instruction at their place, and go to what stands at another.
+    let mut parts: Vec<(Vec<u8>, Option<usize>)> = Vec::new();
+    let mut starts = Vec::new();
+    for (at, instruction) in body.iter().enumerate() {
+        starts.push(parts.len());
+        for &(kind, place, length) in branches {
+            if usize::from(place) % body.len() == at {
+                let to = at + usize::from(length % 12);
+                parts.push((bytes(sopp(op(kind), 0)), Some(to)));
+            }
+        }
+        parts.push((instruction.clone(), None));
+    }
+    let end = parts.len();
+    if sleeps {
+        parts.push((bytes(sopp(if gfx9 { 14 } else { 3 }, 1)), None));
+    }
+    // s_sub_u32 and s_cmp_lg_u32; back if that is so.
+    parts.push((bytes(0x8080_8100 | COUNTER << 16 | COUNTER), None));
+    parts.push((bytes(0xbf07_8000 | COUNTER), None));
+    let place = |part: usize| parts[..part].iter().map(|(b, _)| b.len()).sum::<usize>() as i64 / 4;
+    let mut code = vec![
+        [0xbe80_00ff | COUNTER << 16, TURNS]
+            .map(u32::to_le_bytes)
+            .concat(),
+    ];
+    for (at, (instruction, to)) in parts.iter().enumerate() {
+        let mut instruction = instruction.clone();
+        if let Some(to) = to {
+            let to = place(starts.get(*to).copied().unwrap_or(end));
+            let distance = to - place(at) - 1;
+            instruction[..2].copy_from_slice(&(distance as i16).to_le_bytes());
+        }
+        code.push(instruction);
+    }
+    let distance = -place(parts.len()) - 1;
+    code.push(bytes(sopp(op(2), distance as u16)));
+    code
 }
 
 /// Executes a sequence interpreted by plain lanes, and compiled for every back end, and compares what is left behind.
@@ -384,6 +508,27 @@ fn difference(
     for (n, (g, w)) in got.scalars.iter().zip(&want.scalars).enumerate() {
         if g != w {
             differ.push(format!("s{n}: {g:#x}, not {w:#x}"));
+        }
+    }
+    if got.fault != want.fault {
+        differ.push(format!("{:?}, not {:?}", got.fault, want.fault));
+    }
+    if got.lds != want.lds {
+        differ.push("LDS".to_owned());
+    }
+    if got.scc != want.scc {
+        differ.push(format!("scc: {}", got.scc));
+    }
+    for (n, (g, w)) in got.turns.iter().zip(&want.turns).enumerate() {
+        if g != w {
+            differ.push(format!("turn {n}: {g:x?}, not {w:x?}"));
+            break;
+        }
+    }
+    for (name, times) in &want.forms {
+        let got = got.forms.get(name).copied().unwrap_or_default();
+        if got != *times {
+            differ.push(format!("{name}: {got} times, not {times}"));
         }
     }
     format!(

@@ -1,5 +1,9 @@
 //! Which wave of a workgroup which thread runs: one atomic word per wave. Threads take waves that are ready, those they
 //! ran before first, and put them back with what they wait for. Nobody is woken: a thread without a wave looks again.
+//!
+//! Waves of one interval between barriers go on together: one that stops before its first load, or its first store to LDS,
+//! behind a barrier ([`State::Ahead`]) waits until the others have had as many turns in that interval, as if all ran in turn on
+//! one thread. So no wave stores where another one, which some thread is just running, has yet to load.
 
 use super::atomics::{AtomicBool, AtomicU64, Ordering};
 
@@ -8,8 +12,10 @@ use super::atomics::{AtomicBool, AtomicU64, Ordering};
 pub enum State {
     /// It can run.
     Ready,
-    /// It can run once those that are ready have been taken: it has given way to them.
+    /// It can run once those that are ready have been taken: it spins, sleeps or has used up its turn.
     GaveWay,
+    /// It can run once the others have come as far behind the barrier that it passed last.
+    Ahead,
     /// A thread runs it.
     Running,
     /// It can run once a barrier has come to a phase.
@@ -47,23 +53,83 @@ const RUNNING: u64 = 1;
 const BARRIER: u64 = 2;
 const HELD: u64 = 3;
 const GAVE_WAY: u64 = 4;
+const AHEAD: u64 = 5;
 
-/// Bits 7:0 are the kind, 15:8 the barrier's slot, 23:16 the thread that ran the wave last, 63:32 the phase.
-fn pack(state: State, home: u8) -> u64 {
+/// Bits 7:0 are the kind, 15:8 the barrier's slot, 23:16 the thread that ran the wave last, 31:24 how far it has come
+/// ([`Mark`]), 63:32 the phase.
+fn pack(state: State, home: u8, mark: Mark) -> u64 {
     let rest = match state {
         State::Ready => READY,
         State::GaveWay => GAVE_WAY,
+        State::Ahead => AHEAD,
         State::Running => RUNNING,
         State::Held => HELD,
         State::Barrier { slot, phase } => BARRIER | u64::from(slot) << 8 | u64::from(phase) << 32,
     };
-    rest | u64::from(home) << 16
+    rest | u64::from(home) << 16 | u64::from(mark.0) << 24
+}
+
+/// How far a wave has come: the low bits of its interval, which is the number of the workgroup's barriers that it has passed
+/// (or will have when it runs again), and how many turns it has had in it, counted to [`Mark::MOST`]. Of one that runs, it is
+/// what was known when it was taken.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Mark(u8);
+
+impl Mark {
+    /// A wave that has had so many turns runs freely: it may spin until another one, that waits for it, stores.
+    const MOST: u8 = 3;
+
+    fn new(interval: u32, turns: u8) -> Mark {
+        Mark((interval as u8) << 2 | turns.min(Mark::MOST))
+    }
+
+    fn of(word: u64) -> Mark {
+        Mark((word >> 24) as u8)
+    }
+
+    fn turns(self) -> u8 {
+        self.0 & Mark::MOST
+    }
+
+    /// Intervals from `other`'s to its own: waves of a workgroup are never far from each other.
+    fn intervals_since(self, other: Mark) -> i8 {
+        ((self.0 >> 2).wrapping_sub(other.0 >> 2) << 2) as i8 >> 2
+    }
+
+    /// The mark after a turn that ends in an interval.
+    fn after_turn(self, interval: u32) -> Mark {
+        let same = self.0 >> 2 == (interval as u8) << 2 >> 2;
+        Mark::new(interval, if same { self.turns() + 1 } else { 1 })
+    }
+
+    /// The mark of a wave that goes on from a barrier.
+    fn past_barrier(self) -> Mark {
+        Mark(self.0 & !Mark::MOST)
+    }
+
+    /// Whether a wave has yet to be let to come as far as one with the mark `other`.
+    fn is_behind(self, other: Mark) -> bool {
+        match self.intervals_since(other) {
+            0 => self.turns() < other.turns(),
+            since => since < 0,
+        }
+    }
+
+    /// Whether it goes before one with the mark `other`, where both can.
+    fn goes_before(self, other: Mark) -> bool {
+        let free = |mark: Mark| mark.turns() == Mark::MOST;
+        match (free(self), free(other)) {
+            (false, false) => self.is_behind(other),
+            (mine, theirs) => !mine && theirs,
+        }
+    }
 }
 
 fn state(word: u64) -> State {
     match word & 0xff {
         READY => State::Ready,
         GAVE_WAY => State::GaveWay,
+        AHEAD => State::Ahead,
         RUNNING => State::Running,
         BARRIER => State::Barrier {
             slot: (word >> 8) as u8,
@@ -81,12 +147,14 @@ fn home(word: u64) -> u8 {
 const NOBODY: u8 = u8::MAX;
 
 impl Board {
-    /// Waves in the given states.
-    pub fn new(states: impl IntoIterator<Item = State>) -> Board {
+    /// Waves in the given states, each with its interval and how many turns it has had in it.
+    pub fn new(waves: impl IntoIterator<Item = (State, u32, u8)>) -> Board {
         Board {
-            slots: states
+            slots: waves
                 .into_iter()
-                .map(|state| AtomicU64::new(pack(state, NOBODY)))
+                .map(|(state, interval, turns)| {
+                    AtomicU64::new(pack(state, NOBODY, Mark::new(interval, turns)))
+                })
                 .collect(),
             version: AtomicU64::new(0),
             closed: AtomicBool::new(false),
@@ -111,12 +179,15 @@ impl Board {
         let version = self.version.load(Ordering::Acquire);
         let count = self.slots.len();
         let mut running = false;
-        // The first of each kind: another thread's that is ready, and of those that gave way one of this thread and any.
+        // The first that another thread may take, and of those that gave way the least far one of this thread and of any.
         let (mut ready_stranger, mut mine, mut any) = (None, None, None);
+        let least = |best: Option<(usize, u64)>, index, word| match best {
+            Some(best) if !Mark::of(word).goes_before(Mark::of(best.1)) => Some(best),
+            _ => Some((index, word)),
+        };
         for step in 1..=count {
             let index = (last + step) % count;
             let word = self.slots[index].load(Ordering::Acquire);
-            let found = Some((index, word));
             match state(word) {
                 State::Barrier { slot, phase } if !reached(slot, phase) => {}
                 State::Ready | State::Barrier { .. } if home(word) == me => {
@@ -125,19 +196,31 @@ impl Board {
                     }
                     running = true;
                 }
-                State::Ready | State::Barrier { .. } => ready_stranger = ready_stranger.or(found),
-                State::GaveWay if home(word) == me => {
-                    (mine, any) = (mine.or(found), any.or(found));
+                State::Ready | State::Barrier { .. } => {
+                    ready_stranger = ready_stranger.or(Some((index, word)));
                 }
-                State::GaveWay => any = any.or(found),
+                State::GaveWay | State::Ahead => {
+                    any = least(any, index, word);
+                    if home(word) == me {
+                        mine = least(mine, index, word);
+                    }
+                }
                 State::Running => running = true,
                 State::Held => {}
             }
         }
-        let gave_way = if faithful { mine.or(any) } else { any };
+        let gave_way = match (mine, any) {
+            (Some(mine), Some(any))
+                if faithful && !Mark::of(any.1).goes_before(Mark::of(mine.1)) =>
+            {
+                Some(mine)
+            }
+            _ => any,
+        };
         if let Some((index, word)) = ready_stranger.or(gave_way) {
             let theirs = ready_stranger.is_some() && home(word) != NOBODY;
-            if !(theirs && patient) && self.take(index, word, me) {
+            let waits = state(word) == State::Ahead && !self.have_come(index, word, reached);
+            if !(theirs && patient) && !waits && self.take(index, word, me) {
                 return Claim::Wave(index);
             }
             return Claim::Busy;
@@ -150,21 +233,47 @@ impl Board {
         }
     }
 
+    /// Whether all waves that can go on have come as far as wave `index`, whose word is `word`. Waves never go back, so that
+    /// this stays true; and the wave least far of all never waits, so that somebody goes on.
+    fn have_come(&self, index: usize, word: u64, reached: impl Fn(u8, u32) -> bool) -> bool {
+        let mark = Mark::of(word);
+        let mut others = self.slots.iter().enumerate().filter(|&(i, _)| i != index);
+        others.all(|(_, slot)| {
+            let word = slot.load(Ordering::Acquire);
+            let other = Mark::of(word);
+            match state(word) {
+                State::Barrier { slot, phase } => {
+                    !reached(slot, phase) || !other.past_barrier().is_behind(mark)
+                }
+                State::Running => !other.is_behind(mark),
+                State::Ready | State::GaveWay | State::Ahead => {
+                    other.turns() == Mark::MOST || !other.is_behind(mark)
+                }
+                State::Held => true,
+            }
+        })
+    }
+
     fn take(&self, index: usize, word: u64, me: u8) -> bool {
+        let mark = match state(word) {
+            State::Barrier { .. } => Mark::of(word).past_barrier(),
+            _ => Mark::of(word),
+        };
         self.slots[index]
             .compare_exchange(
                 word,
-                pack(State::Running, me),
+                pack(State::Running, me, mark),
                 Ordering::Acquire,
                 Ordering::Relaxed,
             )
             .is_ok()
     }
 
-    /// Thread `me` puts a wave back.
-    pub fn put(&self, index: usize, me: u8, state: State) {
+    /// Thread `me` puts a wave back, which is in this interval now.
+    pub fn put(&self, index: usize, me: u8, state: State, interval: u32) {
         self.version.fetch_add(1, Ordering::AcqRel);
-        self.slots[index].store(pack(state, me), Ordering::Release);
+        let mark = Mark::of(self.slots[index].load(Ordering::Relaxed)).after_turn(interval);
+        self.slots[index].store(pack(state, me, mark), Ordering::Release);
     }
 
     /// Waves that were put back since the beginning.

@@ -26,7 +26,7 @@ mod atomics {
 
 pub use error::DispatchError;
 pub use image::{Image, RestoreError};
-pub use pause::Pause;
+pub use pause::{Pause, Standing};
 pub use suspend::{
     At, Breakpoint, Outcome, Stops, Suspended, Watchpoint, WaveMut, Who, Why, Workgroup,
 };
@@ -77,6 +77,8 @@ pub struct Device {
     sync: stall::GlobalSync,
     /// What workers of earlier dispatches left.
     kits: Mutex<Vec<worker::Kit>>,
+    /// Which kernels gain nothing from several threads.
+    lessons: spread::Lessons,
 }
 
 /// What the device can hold at one time. Decides how many workgroups may be under way when waves
@@ -316,6 +318,7 @@ impl Device {
             pool: Pool::default(),
             sync: stall::GlobalSync::default(),
             kits: Mutex::default(),
+            lessons: spread::Lessons::default(),
         })
     }
 

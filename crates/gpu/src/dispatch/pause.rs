@@ -20,6 +20,18 @@ struct Workers {
     parked: usize,
 }
 
+/// A thread whose waves stand still for another reason, until it is dropped.
+#[derive(Debug)]
+pub struct Standing<'a>(&'a Pause);
+
+impl Drop for Standing<'_> {
+    fn drop(&mut self) {
+        let mut workers = self.0.lock();
+        workers.here -= 1;
+        workers.parked -= 1;
+    }
+}
+
 /// A thread that runs waves, until it is dropped.
 pub(super) struct Worker<'a>(&'a Pause);
 
@@ -52,6 +64,14 @@ impl Pause {
     pub fn is_held(&self) -> bool {
         let workers = self.lock();
         self.wanted.load(Ordering::Acquire) && workers.here > 0 && workers.parked == workers.here
+    }
+
+    /// The calling thread has a dispatch of which no wave runs as long as the value lives: it counts as one that has stopped.
+    pub fn stand(&self) -> Standing<'_> {
+        let mut workers = self.lock();
+        workers.here += 1;
+        workers.parked += 1;
+        Standing(self)
     }
 
     /// The calling thread is going to run waves.
@@ -108,7 +128,14 @@ mod tests {
             assert!(!pause.is_held());
             pause.hold();
         }
-        let _worker = pause.enter();
-        pause.park(&stop);
+        {
+            let _worker = pause.enter();
+            pause.park(&stop);
+        }
+        assert!(!pause.is_held(), "nobody is there");
+        let standing = pause.stand();
+        assert!(pause.is_held(), "it stands anyway");
+        drop(standing);
+        assert!(!pause.is_held(), "nobody is there");
     }
 }

@@ -1,6 +1,8 @@
 //! When the waves of a workgroup go to several threads: while threads have nothing else to do and turns last long enough.
 
+use std::collections::HashMap;
 use std::sync::atomic::Ordering;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rocjitsu_exec::wave::Waiting;
@@ -41,6 +43,34 @@ pub enum Plan {
     Spread,
 }
 
+/// Kernels of which is remembered what their last dispatch taught.
+const KERNELS: usize = 1024;
+
+/// What dispatches taught for the next ones of the same kernel: where several threads gained nothing, how many rounds are left
+/// until that is tried again, and for how many after that it is not. By the address of the kernel's code: where other code has come to
+/// lie there it costs some time.
+#[derive(Default)]
+pub struct Lessons(Mutex<HashMap<u64, (u32, u32)>>);
+
+impl Lessons {
+    fn of(&self, entry: u64) -> (u32, u32) {
+        let lessons = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        lessons.get(&entry).copied().unwrap_or((0, PAUSE))
+    }
+
+    fn learn(&self, entry: u64, pause: u32, next_pause: u32) {
+        let mut lessons = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if next_pause == PAUSE {
+            lessons.remove(&entry);
+            return;
+        }
+        if lessons.len() >= KERNELS {
+            lessons.clear();
+        }
+        lessons.insert(entry, (pause, next_pause));
+    }
+}
+
 /// A worker's experience with the dispatch.
 pub struct Experience {
     /// Whether there are threads and waves for it at all.
@@ -58,15 +88,20 @@ pub struct Experience {
 }
 
 impl Experience {
-    /// None yet.
+    /// None yet but that of earlier dispatches.
     pub fn new(shared: &Shared<'_>) -> Experience {
+        let possible = shared.may_spread;
+        let (pause, next_pause) = match possible {
+            true => shared.device.lessons.of(shared.dispatch.entry),
+            false => (0, PAUSE),
+        };
         Experience {
-            possible: shared.may_spread,
+            possible,
             turn: None,
             whole: false,
             timed: Default::default(),
-            pause: 0,
-            next_pause: PAUSE,
+            pause,
+            next_pause,
             returns: 0,
             called: None,
         }
@@ -92,6 +127,14 @@ impl Experience {
             }
             Some(_) if started.elapsed() < ALONE => Plan::Measure,
             Some(_) => Plan::Spread,
+        }
+    }
+
+    /// Keeps what the next dispatch of this kernel should know.
+    pub fn remember(&self, shared: &Shared<'_>) {
+        if shared.may_spread {
+            let lessons = &shared.device.lessons;
+            lessons.learn(shared.dispatch.entry, self.pause, self.next_pause);
         }
     }
 

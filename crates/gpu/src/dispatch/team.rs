@@ -53,13 +53,18 @@ const OWNER: u8 = 0;
 impl Team {
     /// A team for a workgroup that no thread runs.
     pub fn new(resident: &mut Resident) -> Team {
-        // Whoever comes first takes any that can run.
-        let states = resident.waves.iter().map(|wave| match state(wave) {
-            State::GaveWay => State::Ready,
-            other => other,
+        let waves = resident.waves.iter().map(|wave| {
+            let turns = wave.stops_past_barrier();
+            let state = match state(wave) {
+                // Whoever comes first takes any that can run.
+                State::GaveWay => State::Ready,
+                State::Ahead if turns == 0 => State::Ready,
+                other => other,
+            };
+            (state, interval(wave), turns)
         });
         Team {
-            board: Board::new(states),
+            board: Board::new(waves),
             group: &resident.group,
             waves: resident.waves.as_mut_ptr(),
             faults: Mutex::default(),
@@ -105,7 +110,7 @@ impl Team {
         if let Err(fault) = slice {
             lock(&self.faults).push((index, fault));
         }
-        self.board.put(index, seat.number, next);
+        self.board.put(index, seat.number, next, interval(wave));
         claim
     }
 
@@ -127,8 +132,9 @@ impl Team {
 /// What a wave that nobody runs waits for.
 fn state(wave: &Wave) -> State {
     match wave.waiting {
+        Waiting::Turn => State::GaveWay,
         // Behind a barrier a wave lets the others catch up before it asks memory for anything.
-        Waiting::No | Waiting::Turn => State::GaveWay,
+        Waiting::No => State::Ahead,
         Waiting::Barrier(slot) => State::Barrier {
             slot,
             phase: wave.barrier_phase[usize::from(slot) % wave.barrier_phase.len()],
@@ -146,6 +152,23 @@ fn interval(wave: &Wave) -> u32 {
 /// goes on, the others follow in their order, so that the first place moves back by one at each barrier.
 fn start_of(interval: u32, count: usize) -> usize {
     (count - interval as usize % count) % count
+}
+
+/// Whether a wave that has stopped before its first load or store behind a barrier has come further than another one that can
+/// run: threads that leave a team may leave its waves so.
+pub fn is_ahead(waves: &[Wave], index: usize, group: &Group) -> bool {
+    let Some(wave) = waves.get(index) else {
+        return false;
+    };
+    let place = |wave: &Wave| (interval(wave), wave.stops_past_barrier());
+    let runs = |wave: &Wave| match wave.waiting {
+        Waiting::No => true,
+        Waiting::Barrier(_) => barrier::ready(wave, group),
+        // One that spins may do so until the other one stores.
+        _ => false,
+    };
+    let behind = |other: &Wave| place(other) < place(wave) && runs(other);
+    wave.waiting == Waiting::No && waves.iter().any(behind)
 }
 
 /// Which wave has the first turn now.
@@ -309,5 +332,34 @@ impl Open<'_> {
     /// Passes the time until another look.
     pub fn wait(&self, looks: &mut u32) {
         pause(looks);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wave_is_ahead_of_those_that_have_yet_to_come_to_its_stop() {
+        let group = Group::default();
+        barrier::set_members(&group, barrier::WORKGROUP, 2);
+        let mut waves = [Wave::new(64), Wave::new(64)];
+        // Wave 0 waits for the barrier, wave 1 completes it, goes on and stops before its first store to LDS.
+        for wave in &mut waves {
+            barrier::signal(&group, barrier::WORKGROUP);
+            barrier::wait(wave, &group, barrier::WORKGROUP);
+        }
+        assert_eq!(waves[0].waiting, Waiting::Barrier(0));
+        assert_eq!((waves[1].waiting, interval(&waves[1])), (Waiting::No, 1));
+        assert!(!is_ahead(&waves, 1, &group), "neither has stopped");
+        waves[1].past_barrier &= !2;
+        assert!(is_ahead(&waves, 1, &group) && !is_ahead(&waves, 0, &group));
+        // One that spins is not waited for, and one that has come as far neither.
+        waves[0].waiting = Waiting::Turn;
+        assert!(!is_ahead(&waves, 1, &group));
+        waves[0].waiting = Waiting::No;
+        assert!(is_ahead(&waves, 1, &group));
+        waves[0].past_barrier &= !1;
+        assert!(!is_ahead(&waves, 1, &group));
     }
 }

@@ -260,4 +260,8 @@ impl MemoryView for Memory {
     fn describe(&self, address: u64) -> String {
         Memory::describe(self, address)
     }
+
+    fn is_untouched(&self, address: u64) -> bool {
+        Memory::is_untouched(self, address)
+    }
 }

@@ -228,6 +228,7 @@ impl Worker<'_, '_> {
         {
             shared.owners.fetch_add(1, Ordering::Relaxed);
             self.own();
+            self.experience.remember(shared);
             shared.owners.fetch_sub(1, Ordering::Relaxed);
             if self.resident.is_empty() {
                 seats.fetch_add(1, Ordering::Relaxed);
@@ -610,6 +611,9 @@ fn round(
         let mut at = (from.first + place) as usize;
         if at >= count {
             at -= count;
+        }
+        if *was_shared && team::is_ahead(waves, at, group) {
+            continue;
         }
         let Some(wave) = waves.get_mut(at) else { break };
         match wave.waiting {

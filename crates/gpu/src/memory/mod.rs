@@ -10,7 +10,7 @@ mod share;
 mod storage;
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock as StdRwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock as StdRwLock};
 
 pub use arena::Arena;
 pub use image::{ImageError, MapImage, RunImage};
@@ -30,7 +30,7 @@ const LIMIT: u64 = 0x7fff_ffff_f000;
 /// Addresses for the engine's own allocations in a program's memory: 48 bits, as buffer descriptors hold, and above
 /// what a program on x86-64 can map.
 const OWN: std::ops::Range<u64> = 0x8000_0000_0000..0xffff_ffff_f000;
-/// Bytes left unmapped after each allocation.
+/// Bytes left unmapped after each allocation, unless [`Memory::set_guard`] says otherwise.
 const GUARD: u64 = 64 * 1024;
 
 /// What the GPU may do with an allocation.
@@ -150,6 +150,10 @@ pub struct Memory {
     pager: PagerSlot,
     /// Where [`Memory::allocate`] places.
     own: std::ops::Range<u64>,
+    /// Bytes left unmapped between allocations.
+    guard: AtomicU64,
+    /// Where the storage of allocations comes from, if it is to be known which pages were touched.
+    arena: OnceLock<Arc<Arena>>,
 }
 
 /// Who runs now, and the freed storage that waits for them to end.
@@ -192,7 +196,39 @@ impl Memory {
             users: Mutex::new(Rank::USERS, Users::default()),
             pager: PagerSlot::default(),
             own: BASE..LIMIT,
+            guard: AtomicU64::new(GUARD),
+            arena: OnceLock::new(),
         }
+    }
+
+    /// Leaves at least `bytes` unmapped between all allocations from now on, so that an access past the end of one
+    /// does not meet the next. In whole pages.
+    pub fn set_guard(&self, bytes: u64) {
+        let bytes = bytes.clamp(GUARD, LIMIT).next_multiple_of(PAGE);
+        self.guard.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Has allocations from now on lie where [`Memory::is_untouched`] can tell.
+    ///
+    /// # Errors
+    /// The host makes no file in memory.
+    pub fn follow_touches(&self) -> std::io::Result<()> {
+        let arena = Arena::new("rocjitsu-followed")?;
+        let _ = self.arena.set(arena);
+        Ok(())
+    }
+
+    /// Whether [`Memory::follow_touches`] was asked for.
+    pub fn follows_touches(&self) -> bool {
+        self.arena.get().is_some()
+    }
+
+    /// Whether it is known that nobody has ever touched the page that holds `address`, so that it holds zeros by
+    /// chance. A driver's allocations can tell, others after [`Memory::follow_touches`].
+    pub fn is_untouched(&self, address: u64) -> bool {
+        let map = self.map.read();
+        let run = map.containing(address);
+        run.is_some_and(|(start, run)| run.storage.is_untouched(address - start + run.offset))
     }
 
     /// A memory whose addresses belong to a program. [`Memory::allocate`] places what the engine itself needs (scratch)
@@ -415,7 +451,11 @@ impl Memory {
             }
             None => self.place(&mut map, bytes, request)?,
         };
-        let storage = Storage::anonymous(bytes).map_err(|source| MemoryError::Host {
+        let storage = match self.arena.get() {
+            Some(arena) => arena.allocate(bytes, PAGE),
+            None => Storage::anonymous(bytes),
+        };
+        let storage = storage.map_err(|source| MemoryError::Host {
             label: label(),
             bytes,
             source,
@@ -515,16 +555,17 @@ impl Memory {
             let start = start.checked_next_multiple_of(align)?;
             (start.checked_add(bytes)? <= self.own.end).then_some(start)
         };
+        let guard = self.guard.load(Ordering::Relaxed);
         let mut candidate = map.next;
         let mut wrapped = false;
         loop {
             match fits(candidate) {
-                Some(start) => match map.conflict(start, bytes, GUARD) {
+                Some(start) => match map.conflict(start, bytes, guard) {
                     None => {
-                        map.next = start + bytes + GUARD;
+                        map.next = start + bytes + guard;
                         return Ok(start);
                     }
-                    Some((_, other)) => candidate = other.end + GUARD,
+                    Some((_, other)) => candidate = other.end + guard,
                 },
                 None if !wrapped => {
                     wrapped = true;

@@ -7,7 +7,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use rustix::fs::FallocateFlags;
+use rustix::fs::{FallocateFlags, SeekFrom};
 use rustix::mm::{MapFlags, ProtFlags};
 
 use super::arena::Arena;
@@ -171,6 +171,23 @@ impl Storage {
     /// Notes that other processes may have the range, or come to have it: [`Storage::share`] does so itself.
     pub fn mark_shared(&self) {
         self.shared.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the page at `offset` is a hole of the file behind the storage: nobody has written or read it
+    /// through any mapping. `false` where that cannot be known.
+    pub fn is_untouched(&self, offset: u64) -> bool {
+        let page = offset - offset % PAGE;
+        let inside = page
+            .checked_add(PAGE)
+            .is_some_and(|end| end <= self.bytes());
+        let Some((fd, start)) = self.file().filter(|_| inside) else {
+            return false;
+        };
+        match rustix::fs::seek(fd, SeekFrom::Data(start + page)) {
+            Ok(data) => data >= start + page + PAGE,
+            // There is no data behind.
+            Err(error) => error == rustix::io::Errno::NXIO,
+        }
     }
 
     /// Copies bytes out, from `offset`. `false` if the range leaves the storage.

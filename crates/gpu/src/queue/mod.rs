@@ -22,10 +22,10 @@ use std::sync::atomic::AtomicBool;
 use rocjitsu_exec::memory::FaultKind;
 use rocjitsu_observe::Observer;
 
-use crate::dispatch::{Device, Form, Pause, Statistics};
+use crate::dispatch::{Device, Dispatch, DispatchError, Form, Options, Pause, Statistics};
 
 pub use aql::{Aql, AqlParams};
-pub use names::KernelNames;
+pub use names::{KernelNames, LoadedCode, loaded_code};
 pub use pm4::{Pm4, Pm4Params};
 pub use sdma::{Sdma, SdmaParams};
 
@@ -105,6 +105,19 @@ pub trait Platform: Send + Sync {
     /// What stops the waves of a dispatch for a while.
     fn pause(&self) -> Option<&Pause> {
         None
+    }
+
+    /// Runs a dispatch to its end.
+    ///
+    /// # Errors
+    /// As [`Device::dispatch`].
+    fn run(
+        &self,
+        device: &Device,
+        dispatch: &Dispatch,
+        options: Options<'_>,
+    ) -> Result<Statistics, DispatchError> {
+        device.dispatch(dispatch, options, self.observer())
     }
 
     /// Whether dispatches count executions by instruction form.

@@ -109,8 +109,39 @@ fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     word(bytes, at).map(u64::from_le_bytes)
 }
 
-/// Looks for the nearest code object before `address` that contains it, in the same run of pages, and in its symbols.
+/// A code object that a runtime has loaded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoadedCode {
+    /// What was added to the addresses of its file.
+    pub base: u64,
+    /// Its symbols that are defined, and where they are.
+    pub symbols: Vec<(String, u64)>,
+}
+
+/// The code object around an address, if memory holds its header and symbols.
+pub fn loaded_code(memory: &Memory, address: u64) -> Option<LoadedCode> {
+    let (base, image) = around(memory, address)?;
+    let mut symbols = Vec::new();
+    image.each(memory, |_, row| {
+        // A section of 0 means that it is defined elsewhere.
+        if u16_at(row, 6) != Some(0)
+            && let Some(name) = u32_at(row, 0).and_then(|name| image.name(memory, name))
+        {
+            symbols.push((name, base.wrapping_add(u64_at(row, 8).unwrap_or(0))));
+        }
+        None::<()>
+    });
+    Some(LoadedCode { base, symbols })
+}
+
+/// The symbol of a kernel in the code object around its address.
 fn find(memory: &Memory, address: u64) -> Option<Symbol> {
+    let (base, image) = around(memory, address)?;
+    image.symbol(memory, address - base)
+}
+
+/// Looks for the nearest code object before `address` that contains it, in the same run of pages.
+fn around(memory: &Memory, address: u64) -> Option<(u64, Image)> {
     let first = memory.find(address).ok()?.start;
     let mut page = address - address % PAGE;
     for _ in 0..PAGES {
@@ -120,7 +151,7 @@ fn find(memory: &Memory, address: u64) -> Option<Symbol> {
             && let Some(image) = Image::at(memory, page)
             && address - page < image.bytes
         {
-            return image.symbol(memory, address - page);
+            return Some((page, image));
         }
         page = page.checked_sub(PAGE).filter(|&page| page >= first)?;
     }
@@ -192,27 +223,33 @@ impl Image {
         })
     }
 
-    /// The symbol of a kernel (or, without the ending, of its descriptor) with this value.
-    fn symbol(&self, memory: &Memory, value: u64) -> Option<Symbol> {
+    /// Calls `look` with the address and the bytes of each symbol until it returns something.
+    fn each<T>(&self, memory: &Memory, mut look: impl FnMut(u64, &[u8]) -> Option<T>) -> Option<T> {
         const AT_ONCE: u64 = 512;
         for first in (0..self.count).step_by(AT_ONCE as usize) {
             let at = self.symbols.checked_add(first * SYMBOL)?;
             let count = AT_ONCE.min(self.count - first);
             let rows = read(memory, at, (count * SYMBOL) as usize)?;
             for (row, index) in rows.chunks_exact(SYMBOL as usize).zip(0..) {
-                // st_value; a section of 0 means that it is defined elsewhere.
-                if u64_at(row, 8) != Some(value) || u16_at(row, 6) == Some(0) {
-                    continue;
+                let found = look(at + index * SYMBOL, row);
+                if found.is_some() {
+                    return found;
                 }
-                let name = self.name(memory, u32_at(row, 0)?)?;
-                let name = name.strip_suffix(".kd").unwrap_or(&name).to_owned();
-                return Some(Symbol {
-                    at: at + index * SYMBOL,
-                    name,
-                });
             }
         }
         None
+    }
+
+    /// The symbol of a kernel (or, without the ending, of its descriptor) with this value.
+    fn symbol(&self, memory: &Memory, value: u64) -> Option<Symbol> {
+        let found = self.each(memory, |at, row| {
+            // st_value; a section of 0 means that it is defined elsewhere.
+            let is_it = u64_at(row, 8) == Some(value) && u16_at(row, 6) != Some(0);
+            is_it.then(|| Some((at, self.name(memory, u32_at(row, 0)?)?)))
+        });
+        let (at, name) = found??;
+        let name = name.strip_suffix(".kd").unwrap_or(&name).to_owned();
+        Some(Symbol { at, name })
     }
 
     /// The string at an offset of the table; `None` if it is empty, does not end, or has characters that would garble

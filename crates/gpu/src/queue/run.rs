@@ -20,7 +20,7 @@ pub fn run(cx: &mut Cx<'_>, dispatch: &Dispatch) -> Result<(), Trouble> {
         interrupt: Some(&interrupt),
         ..Options::default()
     };
-    let done = cx.device.dispatch(dispatch, options, platform.observer());
+    let done = platform.run(cx.device, dispatch, options);
     cx.bus.refresh();
     let forms = match &done {
         Ok(statistics) => cx.device.executed(statistics),

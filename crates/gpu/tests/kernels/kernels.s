@@ -278,3 +278,79 @@ inner:
   s_mov_b64 exec, s[2:3]
   global_store_dword v1, v4, s[0:1]
   s_endpgm
+
+# pivots
+// wave 7 has the least work before its load, and stores where the others have yet to load
+  v_lshlrev_b32 v1, 2, v0
+  v_lshrrev_b32 v3, 6, v0
+  v_readfirstlane_b32 s6, v3
+  v_mov_b32 v2, 0
+  v_mov_b32 v3, v0
+  v_mov_b32 v7, 0
+  s_movk_i32 s4, 24
+outer:
+  s_movk_i32 s5, 200
+inner:
+  v_mul_lo_u32 v3, v3, v1
+  v_add_u32 v3, 0x3039, v3
+  s_sub_u32 s5, s5, 1
+  s_cmp_lg_u32 s5, 0
+  s_cbranch_scc1 inner
+  s_barrier
+  s_lshl_b32 s5, s6, 5
+  s_sub_u32 s5, 0x100, s5
+inner2:
+  v_mul_lo_u32 v3, v3, v1
+  v_add_u32 v3, 0x3039, v3
+  s_sub_u32 s5, s5, 1
+  s_cmp_lg_u32 s5, 0
+  s_cbranch_scc1 inner2
+  ds_read_b32 v4, v2
+  s_waitcnt lgkmcnt(0)
+  v_mad_u32_u24 v7, v7, 3, v4
+  s_cmp_lg_u32 s6, 7
+  s_cbranch_scc1 done
+  v_add_u32 v4, 1, v4
+  ds_write_b32 v2, v4
+done:
+  s_barrier
+  s_sub_u32 s4, s4, 1
+  s_cmp_lg_u32 s4, 0
+  s_cbranch_scc1 outer
+  global_store_dword v1, v7, s[0:1]
+  s_endpgm
+
+# phases
+// the same with turns that are long and short by turns, so that threads come and go
+  v_lshlrev_b32 v1, 2, v0
+  v_lshrrev_b32 v3, 6, v0
+  v_readfirstlane_b32 s6, v3
+  v_mov_b32 v2, 0
+  v_mov_b32 v3, v0
+  v_mov_b32 v7, 0
+  s_movk_i32 s4, 1000
+  s_barrier
+outer:
+  s_and_b32 s5, s4, 64
+  s_lshl_b32 s5, s5, 1
+  s_or_b32 s5, s5, 1
+inner:
+  v_mul_lo_u32 v3, v3, v1
+  v_add_u32 v3, 0x3039, v3
+  s_sub_u32 s5, s5, 1
+  s_cmp_lg_u32 s5, 0
+  s_cbranch_scc1 inner
+  ds_read_b32 v4, v2
+  s_waitcnt lgkmcnt(0)
+  v_mad_u32_u24 v7, v7, 3, v4
+  s_cmp_lg_u32 s6, 7
+  s_cbranch_scc1 done
+  v_add_u32 v4, 1, v4
+  ds_write_b32 v2, v4
+done:
+  s_barrier
+  s_sub_u32 s4, s4, 1
+  s_cmp_lg_u32 s4, 0
+  s_cbranch_scc1 outer
+  global_store_dword v1, v7, s[0:1]
+  s_endpgm

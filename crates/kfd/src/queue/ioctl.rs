@@ -128,6 +128,10 @@ pub(crate) fn create(call: &Call<'_>, args: &mut CreateQueue) -> Handled {
         save_area: (compute && *lock(&call.context.runtime_enabled))
             .then_some(args.ctx_save_restore_address),
         pause: Pause::default(),
+        conductor: call
+            .driver
+            .conductor()
+            .map(|conductor| (conductor.clone(), device.clone())),
     };
     args.doorbell_offset = slot.offset();
     let ring = (ring, args.ring_size);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use rocjitsu_exec::memory::FaultKind;
-use rocjitsu_gpu::dispatch::Pause;
+use rocjitsu_gpu::dispatch::{Device, Dispatch, DispatchError, Options, Pause, Statistics};
 use rocjitsu_gpu::memory::Memory;
 use rocjitsu_gpu::queue::{DispatchReport, Engine, KernelNames, MemoryFault, Platform, QueueFault};
 use rocjitsu_observe::{Observer, Plugins, Silent};
@@ -11,6 +11,7 @@ use rocjitsu_observe::{Observer, Plugins, Silent};
 use super::exception;
 use crate::abi::{HwException, MemoryException};
 use crate::clock;
+use crate::conductor::Conductor;
 use crate::event::Events;
 use crate::report::Recorder;
 
@@ -25,7 +26,6 @@ const GPU_HANG: u32 = 0;
 const WHOLE_GPU_RESET: u32 = 0;
 
 /// The driver as one queue sees it.
-#[derive(Debug)]
 pub(super) struct QueuePlatform {
     pub(super) events: Arc<Events>,
     pub(super) recorder: Arc<Recorder>,
@@ -45,6 +45,8 @@ pub(super) struct QueuePlatform {
     pub(super) save_area: Option<u64>,
     /// Stops its waves while it is suspended.
     pub(super) pause: Pause,
+    /// Who runs its dispatches, if that is not the driver, and the device for that.
+    pub(super) conductor: Option<(Arc<dyn Conductor>, Arc<Device>)>,
 }
 
 impl Platform for QueuePlatform {
@@ -73,6 +75,20 @@ impl Platform for QueuePlatform {
 
     fn pause(&self) -> Option<&Pause> {
         Some(&self.pause)
+    }
+
+    fn run(
+        &self,
+        device: &Device,
+        dispatch: &Dispatch,
+        options: Options<'_>,
+    ) -> Result<Statistics, DispatchError> {
+        match &self.conductor {
+            None => device.dispatch(dispatch, options, self.observer()),
+            Some((conductor, device)) => {
+                conductor.run(&self.gpu, device, dispatch, options, self.observer())
+            }
+        }
     }
 
     fn counts_forms(&self) -> bool {

@@ -127,14 +127,22 @@ impl MatrixOp {
 }
 
 impl Prepared {
-    /// Prepares an instruction, its modifiers included.
-    pub fn new(op: &MatrixOp) -> Prepared {
+    /// Prepares an instruction, its modifiers included. `apart` says that no register of D is one of A's or B's, so
+    /// that these may be read while D is written.
+    pub fn new(op: &MatrixOp, apart: bool) -> Prepared {
         let registers = layout::registers(op);
+        #[cfg(target_arch = "x86_64")]
+        let vector = x86::Recipe::new(op, &registers).map(|mut recipe| {
+            recipe.set_apart(apart);
+            recipe
+        });
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = apart;
         Prepared {
             op: *op,
             registers,
             #[cfg(target_arch = "x86_64")]
-            vector: x86::Recipe::new(op, &registers),
+            vector,
         }
     }
 
@@ -208,19 +216,13 @@ impl Prepared {
     /// # Safety
     /// The host must support the back end.
     /// Every operand must have as many registers as [`Prepared::registers`] says, each with the
-    /// lanes of a wave. A, B, the index and the scale factors may overlap D. The registers of C
+    /// lanes of a wave. The index and the scale factors may overlap D, A and B if the instruction was not prepared for
+    /// operands apart. The registers of C
     /// must be those of D, one by one, or have no lane in common with them.
     pub unsafe fn execute_at(&self, backend: Backend, operands: &Pointers<'_>, d: &[*mut u32]) {
         if self.op.kind == Kind::LoadScale {
             return;
         }
-        let operands = &match operands.c {
-            COperand::InPlace => Operands {
-                c: COperand::Rows(read_only(d)),
-                ..*operands
-            },
-            _ => *operands,
-        };
         #[cfg(target_arch = "x86_64")]
         if backend != Backend::Scalar
             && let Some(recipe) = &self.vector
@@ -255,5 +257,5 @@ pub fn execute(
     operands: &Operands<'_>,
     d: &mut [[u32; 64]],
 ) -> Result<(), MatrixError> {
-    Prepared::new(op).execute(backend, operands, d)
+    Prepared::new(op, true).execute(backend, operands, d)
 }

@@ -797,6 +797,33 @@ impl Graph {
                 .is_some_and(|(x, s)| x == c && self.constant_of(s) == Some(1 << 31))
     }
 
+    /// A number from zero on that no lane is below, as f32, unless it is a NaN. Rounding is monotonic: what an operation
+    /// makes of the least operands is not above what it makes of others.
+    fn least(&self, id: Id, depth: u32) -> Option<f32> {
+        let node = self.get(id);
+        let [a, b, c] = node.args;
+        let deeper = |id| depth.checked_sub(1).and_then(|depth| self.least(id, depth));
+        match node.op {
+            Op::Const => Some(f32::from_bits(node.imm)).filter(|k| *k >= 0.0 && k.is_finite()),
+            Op::FromU => Some(0.0),
+            Op::AddF => Some(deeper(a)? + deeper(b)?),
+            Op::MulF => Some(deeper(a)? * deeper(b)?),
+            Op::FmaF => {
+                let c = deeper(c)?;
+                Some(deeper(a)?.mul_add(deeper(b)?, c))
+            }
+            Op::Select if self.is_flush(a, b, c) => deeper(c).map(|least| {
+                if least < f32::MIN_POSITIVE {
+                    0.0
+                } else {
+                    least
+                }
+            }),
+            _ => None,
+        }
+        .filter(|least| !least.is_nan())
+    }
+
     /// Whether no lane can be a subnormal f32.
     fn is_flushed(&self, id: Id, depth: u32) -> bool {
         let node = self.get(id);
@@ -807,6 +834,9 @@ impl Graph {
             Op::FromI | Op::FromU | Op::FromF16 | Op::RoundF => true,
             Op::Select => self.is_flush(a, b, c) || deeper(b) && deeper(c),
             Op::MinF | Op::MaxF => deeper(a) && deeper(b),
+            Op::AddF | Op::MulF | Op::FmaF => self
+                .least(id, depth.min(4))
+                .is_some_and(|least| least >= f32::MIN_POSITIVE),
             // The sign cut off, kept alone, set or turned.
             Op::Logic if node.args[2] == NONE && b != NONE => {
                 match (node.imm, self.constant_of(b)) {
@@ -911,6 +941,38 @@ mod tests {
         let once = flush(&mut g, x);
         assert_ne!(once, x);
         assert_eq!(flush(&mut g, once), once);
+    }
+
+    /// Sums that cannot be small need no flush, products and differences may.
+    #[test]
+    fn what_is_far_from_zero_is_not_flushed() {
+        let mut g = Graph::default();
+        let flush = |g: &mut Graph, x: Id| {
+            let (e, s) = (g.constant(0x7f80_0000), g.constant(1 << 31));
+            let tiny = g.two(Op::TestZero, x, e, 0);
+            let sign = g.logic(table::AND, x, s);
+            g.three(Op::Select, tiny, sign, x)
+        };
+        let [row, other] = [0, 1].map(|n| g.leaf(Op::Row, n));
+        let count = g.one(Op::FromU, row, 0);
+        let [four, one, minus, tiny] =
+            [4.0, 1.0, -1.0, f32::MIN_POSITIVE / 2.0].map(|k: f32| g.constant(k.to_bits()));
+        let sum = g.three(Op::FmaF, count, four, one);
+        assert_eq!(flush(&mut g, sum), sum);
+        let more = g.three(Op::FmaF, count, sum, sum);
+        assert_eq!(flush(&mut g, more), more);
+        for (op, args) in [
+            (Op::MulF, [count, count, Id::NONE]),
+            (Op::MulF, [sum, tiny, Id::NONE]),
+            (Op::AddF, [sum, minus, Id::NONE]),
+            (Op::AddF, [sum, other, Id::NONE]),
+            (Op::FmaF, [count, minus, sum]),
+            (Op::FmaF, [count, count, tiny]),
+        ] {
+            let [a, b, c] = args;
+            let small = g.three(op, a, b, c);
+            assert_ne!(flush(&mut g, small), small, "{op:?}");
+        }
     }
 
     /// What packs two f16 and takes them apart again leaves nothing but the conversions, signs included.

@@ -175,7 +175,7 @@ impl Wavefront {
     /// An instruction is about to execute.
     pub fn before(&mut self, facts: &Facts) {
         for &(counter, n) in &facts.waits {
-            self.outstanding.wait(counter, n);
+            let _ = self.outstanding.wait(counter, n);
         }
         if !facts.issues.is_empty() {
             self.epoch += 1;

@@ -13,7 +13,7 @@ use rocjitsu_gpu::memory::Memory;
 use rocjitsu_isa::Target;
 use rocjitsu_lanes::Backend;
 use rocjitsu_observe::{Code, Lines, Plugins, Sink};
-use rocjitsu_plugins::{Selection as Chosen, make};
+use rocjitsu_plugins::{MemoryWishes, Selection as Chosen, make};
 use serde_json::Value;
 
 /// A folder of the repository's data.
@@ -89,9 +89,18 @@ pub struct Run {
 impl Run {
     /// Places a launch.
     pub fn new(launch: &Launch) -> Run {
+        Run::with_memory(launch, MemoryWishes::default())
+    }
+
+    /// The same with a memory as plugins want it.
+    pub fn with_memory(launch: &Launch, wishes: MemoryWishes) -> Run {
         let target = launch.code.target();
         let gpu = preset_for_target(target.name()).expect("a preset");
         let memory = Arc::new(Memory::new(gpu.vram_bytes));
+        memory.set_guard(wishes.redzone.unwrap_or(0));
+        if wishes.touches {
+            memory.follow_touches().expect("a file in memory");
+        }
         let backend = Backend::best();
         let engine = Engine::new(&gpu, target, backend, jit::Options::OFF, &memory);
         let placed = launch.place(&memory).expect("placed");

@@ -4,8 +4,10 @@ use rocjitsu_cli::launch::Launch;
 use rocjitsu_cli::launch::arguments::{Argument, bind};
 use rocjitsu_gpu::code_object::{CodeObject, LoadOptions};
 use rocjitsu_isa::Target;
+use rocjitsu_plugins::{Chosen, MemoryWishes};
 
 use super::rig::{Run, Watching, data};
+use serde_json::json;
 
 pub const TARGETS: [Target; 4] = [
     Target::Gfx90a,
@@ -50,6 +52,15 @@ pub fn launch_with(code: &CodeObject, name: &str, texts: [&str; 3]) -> Launch {
     }
 }
 
+/// What a plugin's options ask of the memory.
+fn wishes(plugin: &str) -> MemoryWishes {
+    let chosen = Chosen {
+        plugins: vec![plugin.parse().expect("a selection")],
+        ..Chosen::default()
+    };
+    chosen.memory().expect("good options")
+}
+
 #[test]
 fn seeded_faults_are_found_and_nothing_else() {
     let mut wrong = Vec::new();
@@ -59,23 +70,19 @@ fn seeded_faults_are_found_and_nothing_else() {
         for kernel in code.kernels() {
             let name = kernel.name.as_str();
             let launch = launch(&code, name);
-            let memcheck = match name.contains("uninitialised") {
-                true => "memcheck:uninitialised",
-                false => "memcheck",
+            let memcheck = match name {
+                "memory_uninitialised_memory" => "memcheck:uninitialised=global",
+                "memory_redzone" => "memcheck:redzone=1048576",
+                _ if name.contains("uninitialised") => "memcheck:uninitialised",
+                _ => "memcheck",
             };
             let watching = Watching::new(&["race", "data_hazard", memcheck]);
-            let run = Run::new(&launch).go(&launch, &watching.plugins, 2);
-            // Where the target makes it a violation, the wave stops there.
-            if let Err(why) = &run
-                && name == "memory_lds_out_of_bounds"
-                && why
-                    .to_string()
-                    .contains(": LDS access of 4 bytes at 0x400 by lane ")
-            {
-                found += 1;
-                continue;
-            }
-            if let Err(why) = run {
+            let run = Run::with_memory(&launch, wishes(memcheck));
+            let run = run.go(&launch, &watching.plugins, 2);
+            // These end the dispatch, whatever plugins say of them.
+            let ends = ["memory_redzone", "memory_misaligned_atomic"].contains(&name);
+            let stopped = ends && watching.records(2).len() > 1;
+            if let (Err(why), false) = (run, stopped) {
                 wrong.push(format!("{target} {name}: {why}"));
                 continue;
             }
@@ -164,6 +171,76 @@ fn a_fault_can_end_the_run() {
         let name = plugin.split(':').next().unwrap_or_default();
         assert!(error.contains(&format!("plugin `{name}`")), "{error}");
     }
+}
+
+/// The records of a kernel by one plugin, without the summary.
+fn faults(kernel: &str, plugin: &str, arguments: [&str; 3]) -> Vec<serde_json::Value> {
+    let code = code("seeded", Target::Gfx942);
+    let launch = launch_with(&code, kernel, arguments);
+    let watching = Watching::new(&[plugin]);
+    // It may stop at an access to nothing.
+    let _ = Run::with_memory(&launch, wishes(plugin)).go(&launch, &watching.plugins, 1);
+    let mut records = watching.records(0);
+    records.pop();
+    records
+}
+
+const ARGUMENTS: [&str; 3] = ["buf:8192", "buf:5120:u32:seed=7", "buf:256"];
+
+/// Without a red zone as large an access may meet the next buffer, which is no error that anybody could see.
+#[test]
+fn a_red_zone_keeps_neighbours_apart() {
+    assert!(faults("memory_redzone", "memcheck", ARGUMENTS).is_empty());
+    let found = faults("memory_redzone", "memcheck:redzone=1048576", ARGUMENTS);
+    assert_eq!(found.len(), 1, "{found:?}");
+    let fault = &found[0];
+    assert_eq!(fault["error"], "out_of_bounds", "{fault}");
+    assert_eq!(fault["allocation"], "buffer `arg1`", "{fault}");
+    assert_eq!(
+        (&fault["bytes"], &fault["offset"]),
+        (&json!(5120), &json!(73728))
+    );
+    assert!(wishes("memcheck").redzone.is_none());
+    let chosen = Chosen {
+        plugins: vec!["memcheck:redzone=0".parse().expect("a selection")],
+        ..Chosen::default()
+    };
+    assert!(chosen.memory().is_err());
+}
+
+/// Bytes that the host has given are written, and so are those that the kernel has stored.
+#[test]
+fn reads_of_memory_that_nothing_has_written_are_found() {
+    let of = |kernel, arguments| faults(kernel, "memcheck:uninitialised=global", arguments);
+    let found = of("memory_uninitialised_memory", ARGUMENTS);
+    assert_eq!(found.len(), 1, "{found:?}");
+    let fault = &found[0];
+    assert_eq!(fault["error"], "uninitialised_memory", "{fault}");
+    assert_eq!(
+        (&fault["allocation"], &fault["offset"]),
+        (&json!("buffer `arg0`"), &json!(4096))
+    );
+    let given = ["buf:8192:fill=0", "buf:5120:u32:seed=7", "buf:256"];
+    assert!(of("memory_uninitialised_memory", given).is_empty());
+    assert!(of("good_global_ranges", ARGUMENTS).is_empty());
+    let found = of("good_global_ranges", ["buf:8192", "buf:5120", "buf:256"]);
+    assert_eq!(found[0]["allocation"], "buffer `arg1`", "{found:?}");
+}
+
+#[test]
+fn a_pair_that_is_too_close_is_told_with_its_mend() {
+    let found = faults("hazard_close", "data_hazard", ARGUMENTS);
+    assert_eq!(found.len(), 1, "{found:?}");
+    let fault = &found[0];
+    let of = |key: &str| fault[key].clone();
+    assert_eq!(fault["hazard"], "valu_lane_select", "{fault}");
+    assert_eq!(
+        [of("register"), of("mend")],
+        [json!("s40"), json!("s_nop 3")]
+    );
+    assert_eq!([of("between"), of("needed")], [json!(0), json!(4)]);
+    assert_eq!(fault["first"]["text"], "v_readfirstlane_b32 s40, v1");
+    assert_eq!(fault["second"]["text"], "v_readlane_b32 s41, v1, s40");
 }
 
 #[test]

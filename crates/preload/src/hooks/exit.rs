@@ -16,8 +16,7 @@ unsafe extern "C" fn _Exit(status: c_int) -> ! {
 }
 
 fn leave(status: c_int) -> ! {
-    report::finish();
-    process::finish_plugins();
+    process::leave(status);
     loop {
         // SAFETY: the system call ends the process, with all threads.
         unsafe { libc::syscall(libc::SYS_exit_group, status) };

@@ -16,9 +16,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
+use rocjitsu_config::PluginOptions;
+use rocjitsu_debug::{Address, Listener};
 use rocjitsu_gpu::dispatch::jit;
 use rocjitsu_lanes::Backend;
 
+use super::ending::{ANY_PORT, debugger_address};
 use super::fidelity::FidelityArgs;
 use super::plugins::PluginArgs;
 use super::{Status, gpu};
@@ -87,9 +90,17 @@ struct Options {
     fidelity: FidelityArgs,
     #[command(flatten)]
     plugins: PluginArgs,
-    /// Not possible yet: only `rocjitsu launch` and `rocjitsu resume` have a debugger
-    #[arg(long, value_name = "ADDR", num_args = 0..=1, default_missing_value = "", require_equals = true)]
+    /// Stop the first dispatch and wait for a debugger that speaks GDB's remote protocol, at HOST:PORT, :PORT or the
+    /// path of a Unix socket (with a `/`); by default at any free port of localhost
+    #[arg(long, value_name = "ADDR", num_args = 0..=1, default_missing_value = ANY_PORT, require_equals = true,
+          conflicts_with = "plugins")]
     gdb: Option<String>,
+    /// Debug only dispatches of kernels with this in their names, as the code object has them
+    #[arg(long, value_name = "NAME", requires = "gdb")]
+    gdb_kernel: Option<String>,
+    /// Let the first dispatches pass and stop the Nth, from 1; with --gdb-kernel, of those
+    #[arg(long, value_name = "N", requires = "gdb", value_parser = clap::value_parser!(u64).range(1..))]
+    gdb_dispatch: Option<u64>,
     /// Say more; up to three times
     #[arg(short, long, action = clap::ArgAction::Count)]
     verbose: u8,
@@ -109,16 +120,10 @@ fn variable(text: &str) -> Result<(String, String), String> {
 /// What keeps the program from starting, other than that it is not there (status 127) or not executable (126).
 pub fn run(args: &Args, _: &mut Output) -> Result<Status> {
     let Args { options, program } = args;
+    let (gdb, program) = debugger(options, program)?;
     let Some((name, arguments)) = program.split_first() else {
         bail!(UsageError("a program is needed".to_owned()));
     };
-    if options.gdb.is_some() {
-        bail!(UsageError(
-            "run --gdb: dispatches of a program's queues cannot be stopped for a debugger yet; \
-             `rocjitsu launch --gdb` debugs a kernel"
-                .to_owned()
-        ));
-    }
     // The library in the program would have no way to refuse.
     jit::Options::from_environment().map_err(UsageError)?;
     check_lanes(std::env::var_os("ROCJITSU_LANES"))?;
@@ -158,6 +163,9 @@ pub fn run(args: &Args, _: &mut Output) -> Result<Status> {
     let library = bring(&library)?;
     command.env("LD_PRELOAD", library::preload(&library, before));
     set_environment(options, report.as_ref(), &bring, &mut command)?;
+    if let Some(address) = &gdb {
+        set_debugger(options, address, &mut command)?;
+    }
     let file = &found.path;
     if options.verbose > 0 {
         warn(&format_args!(
@@ -197,6 +205,52 @@ fn check_lanes(chosen: Option<OsString>) -> Result<()> {
     )))
 }
 
+/// Where the program waits for a debugger, if it is to, and the program. An address that stands behind `--gdb` without an
+/// equals sign looks like the program; it is taken for what it is if no file has that name.
+fn debugger<'a>(
+    options: &Options,
+    program: &'a [OsString],
+) -> Result<(Option<Address>, &'a [OsString])> {
+    let Some(given) = &options.gdb else {
+        return Ok((None, program));
+    };
+    let first = program.split_first().filter(|_| given == ANY_PORT);
+    let address = first.and_then(|(first, rest)| {
+        let address = first.to_str()?.parse::<Address>().ok()?;
+        (!Path::new(first).exists()).then_some((address, rest))
+    });
+    let Some((address, rest)) = address else {
+        return Ok((Some(debugger_address(given)?), program));
+    };
+    match rest {
+        [first, rest @ ..] if first == "--" => Ok((Some(address), rest)),
+        [first, ..] if !first.as_encoded_bytes().starts_with(b"-") => Ok((Some(address), rest)),
+        _ => bail!(UsageError(format!(
+            "--gdb {address}: options behind an address need `--gdb={address}`"
+        ))),
+    }
+}
+
+/// Tells the library in the program of the debugger. Whether it can listen shows here, not in the middle of the program.
+fn set_debugger(options: &Options, address: &Address, command: &mut Command) -> Result<()> {
+    let address = match address {
+        Address::Unix(path) if options.root.is_none() => Address::Unix(absolute(path)?),
+        address => address.clone(),
+    };
+    if options.root.is_none() || matches!(address, Address::Tcp(_)) {
+        let listener = Listener::bind(&address);
+        listener.with_context(|| format!("--gdb: cannot listen at {address}"))?;
+    }
+    command.env("ROCJITSU_GDB", address.to_string());
+    if let Some(kernel) = &options.gdb_kernel {
+        command.env("ROCJITSU_GDB_KERNEL", kernel);
+    }
+    if let Some(number) = options.gdb_dispatch {
+        command.env("ROCJITSU_GDB_DISPATCH", number.to_string());
+    }
+    Ok(())
+}
+
 /// A path that stays the same when the program changes its directory.
 fn absolute(path: &Path) -> Result<PathBuf> {
     std::path::absolute(path).with_context(|| format!("cannot find {}", path.display()))
@@ -224,6 +278,16 @@ fn set_environment(
     }
     if !options.plugins.plugins.is_empty() {
         command.env("ROCJITSU_PLUGINS", options.plugins.variable());
+    }
+    let configured = match &options.config {
+        Some(path) => gpu::read_config(path)?.options.plugins,
+        None => PluginOptions::default(),
+    };
+    if let Some(bytes) = options.plugins.memory(&configured)?.redzone {
+        // The program's runtime chooses addresses: ROCr takes each allocation from the driver then, and leaves pages
+        // between them.
+        command.env("HSA_DISABLE_FRAGMENT_ALLOCATOR", "1");
+        command.env("HSA_SVM_GUARD_PAGES", bytes.div_ceil(4096).to_string());
     }
     if options.verbose > 0 {
         command.env("ROCJITSU_VERBOSE", options.verbose.min(3).to_string());

@@ -192,7 +192,7 @@ fn is_exact(file: &Path, fidelity: &FidelityArgs) -> Result<bool> {
     for (name, kernel) in &executed.kernels {
         if kernel.failed > 0 {
             warn(&format_args!(
-                "{} dispatches of {name} failed: what they executed is not known",
+                "{} dispatches of kernel {name} failed: what they executed is not known",
                 kernel.failed
             ));
             exact = false;

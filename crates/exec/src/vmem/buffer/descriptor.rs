@@ -52,7 +52,11 @@ pub struct Buffer {
     pub stride: u64,
     /// NUM_RECORDS.
     pub records: u64,
-    /// Scalar offset outside range checks that shrinks the buffer (RDNA3 raw buffers).
+    /// Scalar offset that is no part of the offset but shrinks a buffer whose size is in bytes (CDNA 2 to 4, RDNA3).
+    ///
+    /// RDNA3 manual, 9.1.5: "num_records is reduced by sgpr_offset". The CDNA manuals' range checks do not name it, but rocBLAS
+    /// counts on it there: its matrix products without a loop for the rest of K (`Cijk_..._ZB_MT16x16x16_...` on gfx90a) reach the
+    /// rows of a tile by scalar offsets and need zeros behind the last row.
     pub shrink: u64,
     /// Swizzled addressing.
     pub swizzled: bool,
@@ -116,6 +120,7 @@ impl Buffer {
                     b.stride |= field(111, 4) << 14;
                 }
                 b.base = b.base.wrapping_add(u64::from(soffset));
+                b.shrink = u64::from(soffset);
             }
             Rules::Rdna3 | Rules::Rdna4 => {
                 b.swizzled = field(62, 2) != 0;
@@ -216,14 +221,11 @@ impl Buffer {
         let index = at.index;
         match self.rules {
             Rules::Cdna => {
-                if self.indexed {
-                    if self.stride != 0 {
-                        index < self.records
-                    } else {
-                        offset < self.records
-                    }
+                if self.indexed && self.stride != 0 {
+                    index < self.records
                 } else {
-                    self.add_tid || offset < self.records
+                    !self.indexed && self.add_tid
+                        || offset < self.records.saturating_sub(self.shrink)
                 }
             }
             Rules::Rdna3 | Rules::Rdna4 => {

@@ -64,7 +64,7 @@ fn results(op: &MatrixOp, backend: Backend, data: Data, place: Place) -> Vec<Box
     let to = d.pointers_mut();
     // SAFETY: the registers are as many as the instruction needs, with the lanes of a wave, and
     // none overlaps another; the caller asks for supported back ends.
-    unsafe { Prepared::new(op).execute_at(backend, &operands, &to) };
+    unsafe { Prepared::new(op, true).execute_at(backend, &operands, &to) };
     d.0
 }
 
@@ -90,4 +90,64 @@ fn registers_lie_anywhere() {
             }
         }
     }
+}
+
+/// D, which is C, takes the registers of A and B too, as far as these go.
+fn results_over_operands(op: &MatrixOp, backend: Backend, data: Data) -> Vec<Box<[u32]>> {
+    let mut random = Random(0x2c1b_3c6d_8f0e_9a57);
+    let need = op.registers();
+    let mut operand = |count: usize, element: Element| {
+        Apart::new(
+            &registers(count, element, data, false, &mut random),
+            op.wave,
+        )
+    };
+    let (mut a, mut b) = (operand(need.a, op.a), operand(need.b, op.b));
+    let mut others = operand(need.d, op.d);
+    let (a, b) = (a.pointers_mut(), b.pointers_mut());
+    let d: Vec<*mut u32> = a
+        .iter()
+        .chain(&b)
+        .copied()
+        .chain(others.pointers_mut())
+        .take(need.d)
+        .collect();
+    let read = |rows: &[*mut u32]| -> Vec<*const u32> {
+        rows.iter().map(|row| row.cast_const()).collect()
+    };
+    let (a, b) = (read(&a), read(&b));
+    let operands = Operands {
+        a: &a,
+        b: &b,
+        c: COperand::InPlace,
+        index: &[],
+        scale_a: ScaleOperand::One,
+        scale_b: ScaleOperand::One,
+    };
+    // SAFETY: as above; A and B overlap D, which is what the instruction was prepared for.
+    unsafe { Prepared::new(op, false).execute_at(backend, &operands, &d) };
+    // SAFETY: the registers have the lanes of a wave and are still there.
+    let row = |row: &*mut u32| unsafe { std::slice::from_raw_parts(row.cast_const(), op.wave) };
+    d.iter().map(|at| row(at).into()).collect()
+}
+
+#[test]
+fn d_may_overlap_a_and_b() {
+    let mut cases = 0;
+    for op in all() {
+        if !matches!(op.kind, Kind::Dense) || op.c != op.d {
+            continue;
+        }
+        for data in [Data::Gauss, Data::Integers] {
+            let want = results_over_operands(&op, Backend::Scalar, data);
+            for backend in [Backend::Avx2, Backend::Avx512] {
+                if backend.is_supported() {
+                    let got = results_over_operands(&op, backend, data);
+                    assert!(got == want, "{op:?} {data:?} {}", backend.name());
+                }
+            }
+            cases += 1;
+        }
+    }
+    assert!(cases > 200, "{cases}");
 }

@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 
 use super::super::{
-    COperand, Element, Family, Kind, MatrixOp, Operands, ScaleFormat, ScaleOperand, execute,
-    formats,
+    COperand, Element, Family, Kind, MatrixOp, Operands, Prepared, ScaleFormat, ScaleOperand,
+    execute, formats,
 };
 use super::names::table;
 use super::vectors::{put, rows};
@@ -232,15 +232,17 @@ fn back_ends_agree() {
             start[..old.len()].copy_from_slice(&old);
             let mut want = start.clone();
             execute(&op, Backend::Scalar, &operands, &mut want).unwrap();
-            for &back_end in &back_ends {
+            for (&back_end, apart) in back_ends.iter().flat_map(|b| [(b, false), (b, true)]) {
                 let mut got = start.clone();
-                execute(&op, back_end, &operands, &mut got).unwrap();
+                Prepared::new(&op, apart)
+                    .execute(back_end, &operands, &mut got)
+                    .unwrap();
                 if let Some(at) =
                     (0..want.len() * 64).find(|at| want[at / 64][at % 64] != got[at / 64][at % 64])
                 {
                     let (register, lane) = (at / 64, at % 64);
                     panic!(
-                        "{} {op:?} {data:?} {source:.0?}: register {register} lane {lane} is {:#x}, scalar {:#x}",
+                        "{} {apart} {op:?} {data:?} {source:.0?}: register {register} lane {lane} is {:#x}, scalar {:#x}",
                         back_end.name(),
                         got[register][lane],
                         want[register][lane]

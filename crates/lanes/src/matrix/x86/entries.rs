@@ -7,13 +7,52 @@ use super::kernels::{
     chain, check, dot2, double, fused, integer, results, scaled, select, tree, unpack,
 };
 use super::plan::{Plan, Unpack};
-use super::range::{Exact, Fused, Range};
+use super::range::{Encoded, Exact, Fused, Limits, Range};
 use super::scratch::{Panel, STRIDE, Scratch};
 use super::tile::Tile;
 
+pub(super) use super::kernels::InRegisters;
 pub(super) use results::Halves;
 pub(super) use scaled::Scales;
 pub(super) use tree::Care;
+
+/// Chains whose B is decoded on the way, for AVX-512 alone.
+pub(super) mod direct {
+    use super::super::kernels::direct;
+    use super::super::v512::V512;
+    use super::*;
+
+    pub use direct::decodes;
+
+    #[allow(clippy::missing_safety_doc)]
+    #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
+    pub unsafe fn chain(
+        scratch: &Scratch,
+        b: direct::Operand<'_>,
+        k: usize,
+        plan: &Plan,
+        tile: &Tile,
+        wave: usize,
+    ) -> bool {
+        // SAFETY: the caller keeps the contract of the kernel.
+        unsafe { direct::chain::<V512>(scratch, b, k, plan, tile, wave) }
+    }
+
+    #[allow(clippy::missing_safety_doc)]
+    #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
+    pub unsafe fn exact(
+        scratch: &Scratch,
+        b: direct::Operand<'_>,
+        k: usize,
+        plan: &Plan,
+        tile: &Tile,
+        exact: &Exact,
+        left: &mut [u16; 8],
+    ) -> bool {
+        // SAFETY: the caller keeps the contract of the kernel.
+        unsafe { direct::exact::<V512>(scratch, b, k, plan, tile, exact, left) }
+    }
+}
 
 /// Products of bytes, for AVX-512 alone.
 pub(super) mod bytes {
@@ -73,9 +112,15 @@ macro_rules! entries {
             }
 
             #[target_feature(enable = $features)]
-            pub unsafe fn encoded(element: Element, rows: &[*const u32], lanes: usize) -> Range {
+            pub unsafe fn encoded(element: Element, rows: &[*const u32], lanes: usize) -> Encoded {
                 // SAFETY: the caller keeps the contract of the kernel.
                 unsafe { check::encoded::<V>(element, rows, lanes) }
+            }
+
+            #[target_feature(enable = $features)]
+            pub unsafe fn is_within(limits: &Limits, rows: &[*const u32], lanes: usize) -> bool {
+                // SAFETY: the caller keeps the contract of the kernel.
+                unsafe { check::is_within::<V>(limits, rows, lanes) }
             }
 
             #[target_feature(enable = $features)]
@@ -121,6 +166,17 @@ macro_rules! entries {
             }
 
             #[target_feature(enable = $features)]
+            pub unsafe fn chain_in_registers(
+                panels: &InRegisters<'_>,
+                k: usize,
+                plan: &Plan,
+                tile: &Tile,
+            ) {
+                // SAFETY: the caller keeps the contract of the kernel.
+                unsafe { chain::in_registers::<V>(panels, k, plan, tile) }
+            }
+
+            #[target_feature(enable = $features)]
             pub unsafe fn chain_sparse(scratch: &Scratch, k: usize, plan: &Plan, tile: &Tile) {
                 // SAFETY: the caller keeps the contract of the kernel.
                 unsafe { chain::chain::<V, { start::PLAIN }, true>(scratch, k, plan, tile) }
@@ -134,7 +190,7 @@ macro_rules! entries {
                 tile: &Tile,
                 exact: &Exact,
                 left: &mut [u16; 8],
-            ) {
+            ) -> bool {
                 // SAFETY: the caller keeps the contract of the kernel.
                 unsafe { chain::exact::<V, false>(scratch, k, plan, tile, exact, left) }
             }
@@ -147,7 +203,7 @@ macro_rules! entries {
                 tile: &Tile,
                 exact: &Exact,
                 left: &mut [u16; 8],
-            ) {
+            ) -> bool {
                 // SAFETY: the caller keeps the contract of the kernel.
                 unsafe { chain::exact::<V, true>(scratch, k, plan, tile, exact, left) }
             }

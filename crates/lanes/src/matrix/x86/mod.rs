@@ -19,9 +19,9 @@ use super::op::{Element, Family, Kind, MatrixOp};
 use super::scalar::{Algorithm, algorithm};
 use super::{COperand, Pointers, read_only};
 use crate::backend::Backend;
-use entries::{Care, Halves, Scales, avx2, avx512, bytes};
+use entries::{Care, Halves, InRegisters, Scales, avx2, avx512, bytes, direct};
 use plan::{Plan, Rows, Unpack};
-use range::{Exact, Fused, Range};
+use range::{Exact, Fused, Known, Range, Within};
 use scratch::Scratch;
 use tile::{MAX_REGISTERS, Tile};
 
@@ -53,6 +53,10 @@ pub(super) struct Recipe {
     b: Unpack,
     /// For AVX-512: A and B as words of bytes, A's signed ones plus 128, if B's are signed.
     bytes: Option<Box<[Unpack; 2]>>,
+    /// A and B are f32 that need no decoding.
+    in_registers: bool,
+    /// For AVX-512: B is decoded on the way by chains, or by those that are exact.
+    direct: bool,
     /// CBSZ, ABID or BLGP permute lanes.
     permutes: bool,
     /// Bits of C to clear and to flip: NEG_HI[2] and NEG[2] of WMMA.
@@ -75,15 +79,29 @@ impl Recipe {
         if algorithm != Algorithm::Chain && signs.is_some() || op.c.bits() > op.d.bits() {
             return None;
         }
+        let plan = if op.a == Element::F64 {
+            Plan::none()
+        } else {
+            Plan::new(op)?
+        };
+        let [a, b] = [(0, need.a), (1, need.b)].map(|(i, need)| Unpack::new(op, i, need));
+        let plain = |what: &Unpack| !what.words.is_empty() && what.limit == 0.0;
         Some(Recipe {
             algorithm,
-            plan: if op.a == Element::F64 {
-                Plan::none()
-            } else {
-                Plan::new(op)?
-            },
-            a: Unpack::new(op, 0, need.a),
-            b: Unpack::new(op, 1, need.b),
+            in_registers: algorithm == Algorithm::Chain
+                && [&a, &b]
+                    .iter()
+                    .all(|what| plain(what) && what.element == Element::F32),
+            direct: plain(&b)
+                && direct::decodes(op.b)
+                && match algorithm {
+                    Algorithm::Chain => plan.rows == Rows::Wave32,
+                    Algorithm::Fused { .. } => plan.rows == Rows::Square,
+                    _ => false,
+                },
+            plan,
+            a,
+            b,
             bytes: bytes_of(op, need),
             permutes: op.family.is_mfma()
                 && !op.f8f6f4
@@ -104,6 +122,12 @@ impl Recipe {
                 || op.mods.fp16_ovfl
                     && matches!(op.family, Family::Cdna3 | Family::Cdna4 | Family::Gfx1250),
         })
+    }
+
+    /// Leaves operands in registers only where none of these are D's, or all are read before D is written.
+    pub fn set_apart(&mut self, apart: bool) {
+        self.in_registers &= apart;
+        self.direct &= apart || self.plan.jobs().len() == 1;
     }
 
     /// Computes the instruction; `false` leaves D untouched.
@@ -270,6 +294,9 @@ impl Recipe {
         b: &[*const u32],
         scratch: &mut Scratch,
     ) {
+        if self.in_registers {
+            return;
+        }
         // SAFETY: by the contract of this function.
         unsafe {
             if let Some([what_a, what_b]) = self.bytes.as_deref()
@@ -292,8 +319,15 @@ impl Recipe {
             } else {
                 on!(backend, unpack(&self.a, 0, a, &mut scratch.a));
             }
-            on!(backend, unpack(&self.b, 0, b, &mut scratch.b));
+            if !self.is_direct(backend) {
+                on!(backend, unpack(&self.b, 0, b, &mut scratch.b));
+            }
         }
+    }
+
+    /// Whether B has no panel.
+    fn is_direct(&self, backend: Backend) -> bool {
+        self.direct && backend == Backend::Avx512
     }
 
     /// Adds the products of the panels to the accumulators of the tile, which has so many
@@ -318,28 +352,28 @@ impl Recipe {
         let sparse = op.kind == Kind::Sparse;
         // SAFETY: by the contract of this function; the plan fits the registers.
         unsafe {
-            // What A and B span: from the panels, if the elements are 32 bits wide.
-            let ranges = |scratch: &Scratch| {
-                let of = |element: Element, rows: &[*const u32], panel, lanes| {
-                    if element.bits() == 32 {
-                        on!(backend, floats(panel, lanes))
-                    } else if let Some(range) = Range::of_format(element) {
-                        range
-                    } else {
-                        on!(backend, encoded(element, rows, wave))
-                    }
-                };
-                (
-                    of(op.a, a, &scratch.a[..k], self.a.lanes.max(op.m)),
-                    of(op.b, b, &scratch.b[..op.k], self.b.lanes),
-                )
-            };
+            let ranges = |scratch: &Scratch| self.ranges(op, backend, (a, b), scratch);
             if sparse {
                 on!(backend, select(op, operands.index, scratch));
             }
             match self.algorithm {
                 Algorithm::Chain if sparse => on!(backend, chain_sparse(scratch, k, plan, tile)),
-                Algorithm::Chain => on!(backend, chain(scratch, k, plan, tile)),
+                Algorithm::Chain if self.in_registers => {
+                    let (a, b) = ((&self.a, a), (&self.b, b));
+                    on!(
+                        backend,
+                        chain_in_registers(&InRegisters { a, b }, k, plan, tile)
+                    );
+                }
+                Algorithm::Chain
+                    if self.is_direct(backend)
+                        && direct::chain(scratch, (&self.b, b), k, plan, tile, wave) => {}
+                Algorithm::Chain => {
+                    if self.is_direct(backend) {
+                        on!(backend, unpack(&self.b, 0, b, &mut scratch.b));
+                    }
+                    on!(backend, chain(scratch, k, plan, tile));
+                }
                 Algorithm::Integer if backend == Backend::Avx512 && self.bytes.is_some() => {
                     let how = (self.saturates, self.a.signed);
                     bytes::sums(scratch, k / 4, plan, tile, how);
@@ -361,54 +395,8 @@ impl Recipe {
                     on!(backend, tree(scratch, k, plan, tile, (group, flush, care)));
                 }
                 Algorithm::Fused { group, parity } => {
-                    let all = if plan.rows == Rows::Quad {
-                        0xf
-                    } else {
-                        u16::MAX
-                    };
-                    let mut left = [all; 8];
-                    left[plan.jobs().len()..].fill(0);
-                    let lanes = (self.a.lanes, self.b.lanes);
-                    let mins = (formats::min_exponent(op.a), formats::min_exponent(op.b));
-                    // Kernels multiply much alike data: what was found last is soon confirmed.
-                    let known = scratch.exact.filter(|(a, b)| {
-                        Exact::new(*a, *b, k, mins).is_some()
-                            && on!(backend, within(&scratch.a[..k], lanes.0, a))
-                            && on!(backend, within(&scratch.b[..op.k], lanes.1, b))
-                    });
-                    let (a, b) = known.unwrap_or_else(|| ranges(scratch));
-                    if let Some(exact) = Exact::new(a, b, k, mins) {
-                        scratch.exact = Some((a, b));
-                        if sparse {
-                            on!(
-                                backend,
-                                exact_sparse(scratch, k, plan, tile, &exact, &mut left)
-                            );
-                        } else {
-                            on!(backend, exact(scratch, k, plan, tile, &exact, &mut left));
-                        }
-                        if left.iter().all(|&rows| rows == 0) {
-                            return true;
-                        }
-                    }
-                    let (a, b) = match known {
-                        // These only bound what A and B span.
-                        Some(_) => ranges(scratch),
-                        None => (a, b),
-                    };
-                    let shape = Fused::new(op, a, b, (lanes.0, lanes.1, op.k));
                     let groups = (group.min(k), parity);
-                    if sparse {
-                        on!(
-                            backend,
-                            fused_sparse(scratch, k, plan, tile, &shape, &left, groups)
-                        );
-                    } else {
-                        on!(
-                            backend,
-                            fused(scratch, k, plan, tile, &shape, &left, groups)
-                        );
-                    }
+                    self.fused(op, backend, (a, b), scratch, tile, groups);
                 }
                 Algorithm::Dot2 => {
                     let (a, b) = ranges(scratch);
@@ -431,6 +419,140 @@ impl Recipe {
             }
         }
         true
+    }
+
+    /// What A and B span: from the panels, if the elements are 32 bits wide.
+    ///
+    /// # Safety
+    /// As for `compute`.
+    #[inline]
+    unsafe fn ranges(
+        &self,
+        op: &MatrixOp,
+        backend: Backend,
+        (a, b): (&[*const u32], &[*const u32]),
+        scratch: &Scratch,
+    ) -> (Range, Range) {
+        let of = |element: Element, rows: &[*const u32], panel, lanes| {
+            if element.bits() == 32 {
+                // SAFETY: by the contract of this function.
+                unsafe { on!(backend, floats(panel, lanes)) }
+            } else if let Some(range) = Range::of_format(element) {
+                range
+            } else {
+                // SAFETY: by the contract of this function.
+                unsafe { on!(backend, encoded(element, rows, op.wave)) }.range()
+            }
+        };
+        (
+            of(op.a, a, &scratch.a[..op.stored_k()], self.a.lanes.max(op.m)),
+            of(op.b, b, &scratch.b[..op.k], self.b.lanes),
+        )
+    }
+
+    /// Fused sums, as FMA chains where they are exact.
+    ///
+    /// # Safety
+    /// As for `compute`.
+    unsafe fn fused(
+        &self,
+        op: &MatrixOp,
+        backend: Backend,
+        (a, b): (&[*const u32], &[*const u32]),
+        scratch: &mut Scratch,
+        tile: &Tile,
+        groups: (usize, bool),
+    ) {
+        let plan = &self.plan;
+        let (k, wave) = (op.stored_k(), op.wave);
+        let sparse = op.kind == Kind::Sparse;
+        let lanes = (self.a.lanes, self.b.lanes);
+        let mins = (formats::min_exponent(op.a), formats::min_exponent(op.b));
+        let mut left = [0; 8];
+        let mut ranges = None;
+        // SAFETY: by the contract of this function; the plan fits the registers.
+        unsafe {
+            let is_within =
+                |limits: &Within, element: Element, rows: &[*const u32], panel, lanes| match limits
+                {
+                    Within::Encoded(limits) => {
+                        limits.element == element && on!(backend, is_within(limits, rows, wave))
+                    }
+                    Within::Floats(range) => {
+                        element.bits() == 32 && on!(backend, within(panel, lanes, range))
+                    }
+                };
+            // Kernels multiply much alike data: what was found last is soon confirmed.
+            let known = scratch.exact.filter(|known| {
+                let [limits_a, limits_b] = &known.limits;
+                known.k == k
+                    && is_within(limits_a, op.a, a, &scratch.a[..k], lanes.0)
+                    && is_within(limits_b, op.b, b, &scratch.b[..op.k], lanes.1)
+            });
+            let exact = match known {
+                Some(known) => Some(known.exact),
+                None => {
+                    let (of_a, of_b, exact);
+                    if op.a.bits() == 32 {
+                        (of_a, of_b) = self.ranges(op, backend, (a, b), scratch);
+                        exact = Exact::new(of_a, of_b, k, mins);
+                        if let Some(exact) = exact {
+                            let limits = [of_a, of_b].map(Within::Floats);
+                            scratch.exact = Some(Known { k, exact, limits });
+                        }
+                    } else {
+                        let a = on!(backend, encoded(op.a, a, wave));
+                        let b = on!(backend, encoded(op.b, b, wave));
+                        (of_a, of_b) = (a.range(), b.range());
+                        exact = Exact::new(of_a, of_b, k, mins);
+                        if let Some(exact) = exact {
+                            let limits = [a, b].map(|of| Within::Encoded(of.limits()));
+                            scratch.exact = Some(Known { k, exact, limits });
+                        }
+                    }
+                    ranges = Some((of_a, of_b));
+                    exact
+                }
+            };
+            let done = match exact {
+                Some(exact) if sparse => on!(
+                    backend,
+                    exact_sparse(scratch, k, plan, tile, &exact, &mut left)
+                ),
+                Some(exact) if self.is_direct(backend) => {
+                    direct::exact(scratch, (&self.b, b), k, plan, tile, &exact, &mut left)
+                }
+                Some(exact) => on!(backend, exact(scratch, k, plan, tile, &exact, &mut left)),
+                None => {
+                    let all = if plan.rows == Rows::Quad {
+                        0xf
+                    } else {
+                        u16::MAX
+                    };
+                    left[..plan.jobs().len()].fill(all);
+                    false
+                }
+            };
+            if done {
+                return;
+            }
+            if self.is_direct(backend) {
+                on!(backend, unpack(&self.b, 0, b, &mut scratch.b));
+            }
+            let (of_a, of_b) = ranges.unwrap_or_else(|| self.ranges(op, backend, (a, b), scratch));
+            let shape = Fused::new(op, of_a, of_b, (lanes.0, lanes.1, op.k));
+            if sparse {
+                on!(
+                    backend,
+                    fused_sparse(scratch, k, plan, tile, &shape, &left, groups)
+                );
+            } else {
+                on!(
+                    backend,
+                    fused(scratch, k, plan, tile, &shape, &left, groups)
+                );
+            }
+        }
     }
 }
 

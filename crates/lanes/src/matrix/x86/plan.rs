@@ -223,6 +223,16 @@ pub(super) struct Unpack {
     /// For each register, each 16 lanes and each vector that they decode to: where in the panel it goes,
     /// in words. Empty for elements of six bits, which lie across registers.
     pub places: Box<[u16]>,
+    /// For each k, or all k of a word: where the words begin that hold them for all rows or columns. Empty for elements
+    /// below eight bits and where a word has others.
+    pub words: Box<[Place]>,
+}
+
+/// A place in the registers of an operand.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub register: u8,
+    pub lane: u8,
 }
 
 impl Unpack {
@@ -245,6 +255,8 @@ impl Unpack {
             bits if element.is_integer() && op.kind != Kind::Sparse => 16 / bits,
             bits => 32 / bits,
         };
+        let side = if operand == 0 { op.m } else { op.n };
+        let words = words(op, element, split, (side, lanes, registers));
         // Vectors of a chunk: an element each, or two.
         let pairs = items * element.bits() == 16;
         let split = KSplit {
@@ -259,6 +271,7 @@ impl Unpack {
             signed,
             limit: flush_limit(op, element),
             places: places(op, operand, split, (lanes, registers, items)),
+            words,
         }
     }
 
@@ -284,8 +297,35 @@ impl Unpack {
             signed: false,
             limit: 0.0,
             places: places(op, operand, split, (lanes, registers, 1)),
+            words: Box::default(),
         })
     }
+}
+
+/// The `words` of an [`Unpack`] whose `side` is M or N.
+fn words(
+    op: &MatrixOp,
+    element: Element,
+    split: KSplit,
+    (side, lanes, registers): (usize, usize, usize),
+) -> Box<[Place]> {
+    let items = match element.bits() {
+        8 | 16 | 32 if !element.is_integer() => 32 / element.bits(),
+        _ => return Box::default(),
+    };
+    if op.kind == Kind::Sparse || !split.chunk.is_multiple_of(items) || side > lanes {
+        return Box::default();
+    }
+    let place = |k| {
+        let (group, item) = split.place(k);
+        let (register, lane) = (item / items, group * lanes);
+        (register < registers && lane + lanes <= op.wave).then_some(Place {
+            register: register as u8,
+            lane: lane as u8,
+        })
+    };
+    let words: Option<Vec<Place>> = (0..op.k).step_by(items).map(place).collect();
+    words.unwrap_or_default().into()
 }
 
 /// The `places` of an [`Unpack`] of so many vectors for each register.

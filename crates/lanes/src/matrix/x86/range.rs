@@ -122,31 +122,113 @@ impl Range {
             zeros: true,
         })
     }
+}
 
-    /// From the magnitudes of encoded numbers of 16 or 8 bits: the largest, the smallest other
-    /// than zero (0 if there is none), and all mantissa bits that are set in any.
-    pub fn of_encoded(element: Element, top: u32, low: u32, mantissas: u32, zeros: bool) -> Range {
-        let mantissa = match element {
+/// What the floats of 16 or 8 bits of an operand span, by their magnitudes as they are encoded. Eight bytes, so that it is
+/// returned in a register.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Encoded {
+    pub element: Element,
+    /// Some are zero.
+    pub zeros: bool,
+    /// The largest; [`Encoded::NAN`] if some are the NaN that a format has in place of -0.
+    pub top: u16,
+    /// The smallest other than zero; 0 if there is none.
+    pub low: u16,
+    /// The bits that are set in any.
+    pub bits: u16,
+}
+
+/// Magnitudes of 16 or 8 bits that leave an [`Exact`] as it is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    pub element: Element,
+    /// The largest.
+    pub top: u32,
+    /// The smallest but for zero.
+    pub low: u32,
+    /// Bits that none may have.
+    pub dropped: u32,
+}
+
+impl Encoded {
+    /// Above all magnitudes.
+    pub const NAN: u16 = u16::MAX;
+
+    /// Bits of a mantissa.
+    fn mantissa(self) -> u32 {
+        match self.element {
             Element::F16 => 10,
             Element::Bf16 => 7,
             Element::Fp8 | Element::Fp8Fnuz => 3,
             _ => 2,
-        };
-        let lowest = mantissas.trailing_zeros().min(mantissa);
-        // The least exponent field, those of subnormals counting as 1, with one mantissa bit.
-        let field = (low >> mantissa).max(1);
-        let power = formats::decode(element, field << mantissa);
-        let unit = match low {
-            0 => 0,
-            _ => (power.to_bits()).saturating_sub((mantissa - lowest) << 23),
-        };
-        Range {
-            top: formats::decode(element, top).to_bits(),
-            low: formats::decode(element, low).to_bits(),
-            unit,
-            zeros,
         }
     }
+
+    /// The lowest mantissa bit that is set in any number; the bits of a mantissa if there is none.
+    fn lowest(self) -> u32 {
+        self.bits.trailing_zeros().min(self.mantissa())
+    }
+
+    /// The least exponent field, those of subnormals counting as 1.
+    fn field(self) -> u32 {
+        (u32::from(self.low) >> self.mantissa()).max(1)
+    }
+
+    /// The same as floats: all are multiples of the lowest bit of the smallest exponent.
+    #[inline]
+    pub fn range(self) -> Range {
+        let value = |bits| formats::decode(self.element, bits).to_bits();
+        let unit = match self.low {
+            0 => 0,
+            _ => value(self.field() << self.mantissa())
+                .saturating_sub((self.mantissa() - self.lowest()) << 23),
+        };
+        Range {
+            top: match self.top {
+                Encoded::NAN => u32::MAX,
+                top => value(top.into()),
+            },
+            low: value(self.low.into()),
+            unit,
+            zeros: self.zeros,
+        }
+    }
+
+    /// Numbers for which [`Exact::new`] gives what it gives for these: with the same extreme exponents, and no lower bits.
+    pub fn limits(self) -> Limits {
+        let top = u32::from(self.top);
+        let whole = top | ((1 << self.mantissa()) - 1);
+        Limits {
+            element: self.element,
+            top: if formats::decode(self.element, whole).is_finite() {
+                whole
+            } else {
+                top
+            },
+            low: match self.field() {
+                1 => 1,
+                field => field << self.mantissa(),
+            },
+            dropped: (1 << self.lowest()) - 1,
+        }
+    }
+}
+
+/// Numbers for which sums are exact that were it before, by what is looked at.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Within {
+    /// Multiples of the unit that are below the power of two behind the largest.
+    Floats(Range),
+    Encoded(Limits),
+}
+
+/// Sums that were exact: of `k` products of numbers within limits.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Known {
+    pub k: usize,
+    pub exact: Exact,
+    pub limits: [Within; 2],
 }
 
 /// 2^-102: the lowest bit of this and larger accumulators is not below 2^-126.
@@ -168,6 +250,7 @@ pub(super) struct Exact {
 impl Exact {
     /// `None` if sums of `k` products may be inexact. `mins` are the smallest normal exponents of the formats, which
     /// count for smaller numbers, too.
+    #[inline]
     pub fn new(a: Range, b: Range, k: usize, mins: (i32, i32)) -> Option<Exact> {
         if !(a.is_normal() && b.is_normal()) {
             return None;
@@ -252,5 +335,72 @@ impl Fused {
         fused.floor = (low - 8 - top) as i8;
         fused.least = least(low - 8);
         fused
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(element: Element, numbers: &[u32]) -> Encoded {
+        Encoded {
+            element,
+            zeros: numbers.contains(&0),
+            top: numbers.iter().copied().max().unwrap_or(0) as u16,
+            low: numbers
+                .iter()
+                .copied()
+                .filter(|&x| x != 0)
+                .min()
+                .unwrap_or(0) as u16,
+            bits: numbers.iter().fold(0, |all, x| all | x) as u16,
+        }
+    }
+
+    #[test]
+    fn numbers_within_limits_leave_exact_sums_as_they_are() {
+        let mut seed = 1u64;
+        let mut below = |n: u32| {
+            seed = seed
+                .wrapping_mul(6364136223846793005)
+                .wrapping_add(1442695040888963407);
+            (seed >> 33) as u32 % n
+        };
+        let (mut exact, mut within) = (0, 0);
+        for element in [
+            Element::F16,
+            Element::Bf16,
+            Element::Fp8,
+            Element::Bf8,
+            Element::Fp8Fnuz,
+            Element::Bf8Fnuz,
+        ] {
+            let most = if element.bits() == 8 { 0x80 } else { 0x8000 };
+            let min = formats::min_exponent(element);
+            for _ in 0..4000 {
+                // Numbers of about one size, as wide formats have to be.
+                let near = below(most);
+                let step = 1 << below(if most == 0x80 { 3 } else { 10 });
+                let mut number = || (near + below(8) * step) % most / step * step;
+                let mut numbers = vec![number(), number(), number()];
+                let span = of(element, &numbers);
+                let sums = |a: Encoded| Exact::new(a.range(), a.range(), 8, (min, min));
+                let Some(before) = sums(span) else { continue };
+                exact += 1;
+                let limits = span.limits();
+                for other in [number(), below(most), below(most) / step * step] {
+                    let is_within = other <= limits.top
+                        && (other == 0 || other >= limits.low)
+                        && other & limits.dropped == 0;
+                    if is_within {
+                        within += 1;
+                        numbers.push(other);
+                        let after = sums(of(element, &numbers)).map(|exact| exact.magic);
+                        assert_eq!(after, Some(before.magic), "{element:?} {numbers:x?}");
+                    }
+                }
+            }
+        }
+        assert!(exact > 2000 && within > 2000, "{exact} {within}");
     }
 }

@@ -447,14 +447,6 @@ impl Vector for V256 {
     }
 
     #[inline(always)]
-    fn jam(x: Self::I, dropped: Self::I, mask: i32) -> Self::I {
-        unsafe {
-            let dropped = _mm256_and_si256(dropped, _mm256_set1_epi32(mask));
-            _mm256_or_si256(x, _mm256_min_epu32(dropped, _mm256_set1_epi32(1)))
-        }
-    }
-
-    #[inline(always)]
     fn is_any(m: Self::M) -> bool {
         unsafe { _mm256_testz_si256(m, m) == 0 }
     }

@@ -431,14 +431,6 @@ impl Vector for V512 {
     }
 
     #[inline(always)]
-    fn jam(x: Self::I, dropped: Self::I, mask: i32) -> Self::I {
-        unsafe {
-            let any = _mm512_test_epi32_mask(dropped, _mm512_set1_epi32(mask));
-            _mm512_mask_or_epi32(x, any, x, _mm512_set1_epi32(1))
-        }
-    }
-
-    #[inline(always)]
     fn is_any(m: Self::M) -> bool {
         m != 0
     }

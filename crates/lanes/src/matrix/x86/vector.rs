@@ -50,9 +50,6 @@ pub(super) trait Vector: Copy {
 
     fn max_u(a: Self::I, b: Self::I) -> Self::I;
 
-    /// `x` with its lowest bit set where `dropped` has any bit of `mask`.
-    fn jam(x: Self::I, dropped: Self::I, mask: i32) -> Self::I;
-
     fn shl<const N: i32>(a: Self::I) -> Self::I;
 
     fn shr<const N: i32>(a: Self::I) -> Self::I;

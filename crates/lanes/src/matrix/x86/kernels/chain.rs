@@ -6,7 +6,7 @@ use super::super::range::Exact;
 use super::super::scratch::{MAX_K, STRIDE, Scratch};
 use super::super::tile::Tile;
 use super::super::vector::Vector;
-use super::{Strip, Sums, a_at, columns, strips, unroll};
+use super::{InRegisters, Panels, Strip, Sums, a_at, columns, strips, unroll};
 
 /// What the chains start from, and what comes of them.
 pub mod start {
@@ -60,11 +60,64 @@ unsafe fn rows<V: Vector, L: Layout, const START: u8, const SPARSE: bool>(
 ) {
     strips!(V, L, plan, (job, number, row, lane) => {
         // SAFETY: by the contract of this function.
-        unsafe { strip::<V, L, START, SPARSE>(scratch, length, job, tile, 0.0) };
+        unsafe { strip::<V, L, _, START, SPARSE>(scratch, &scratch.select, length, job, tile, 0.0) };
     });
 }
 
-/// Chains where accumulators and sums are exact; takes these rows out of `left`, which has a bit for each row of each job.
+/// Plain chains over operands in registers, of which those of D are none.
+///
+/// # Safety
+/// As for `chain`; the operands must have the registers that the instruction needs.
+#[inline(always)]
+pub unsafe fn in_registers<V: Vector>(
+    panels: &InRegisters<'_>,
+    length: usize,
+    plan: &Plan,
+    tile: &Tile,
+) {
+    assert!(length <= panels.a.0.words.len().min(panels.b.0.words.len()));
+    by_layout!(
+        plan,
+        [Tall, Square, Quad, Wave32, Wave64],
+        L => {
+            strips!(V, L, plan, (job, number, row, lane) => {
+                // SAFETY: by the contract of this function, and the assertion.
+                unsafe { strip::<V, L, _, { start::PLAIN }, false>(panels, &[], length, job, tile, 0.0) };
+            });
+        }
+    );
+}
+
+/// What is left of an instruction's sums: a bit for each row of each job, if not all are done. Only then is anything
+/// written, since who reads at once what has just been written has to wait for it.
+pub struct Left<'a> {
+    rows: &'a mut [u16; 8],
+    pub none: bool,
+}
+
+impl<'a> Left<'a> {
+    #[inline(always)]
+    pub fn new(rows: &'a mut [u16; 8]) -> Self {
+        Left { rows, none: true }
+    }
+
+    /// Leaves a strip, of which `row`, `lane` and the number of the job are those of [`strips`].
+    #[inline(always)]
+    pub fn add<V: Vector, L: Layout>(&mut self, number: usize, row: usize, lane: usize) {
+        if std::mem::take(&mut self.none) {
+            *self.rows = [0; 8];
+        }
+        let rows = ((1u32 << Strip::<V, L>::ROWS) - 1) as u16;
+        // A strip has the columns of one job, or of two.
+        let jobs = (Strip::<V, L>::COLUMNS * V::LANES / 16).max(1);
+        for left in self.rows.iter_mut().skip(number + lane / 16).take(jobs) {
+            *left |= rows << row;
+        }
+    }
+}
+
+/// Chains where accumulators and sums are exact: true if they are in all strips. Else `left` has a bit for each row of
+/// each job that is still to be formed.
 ///
 /// # Safety
 /// As for `chain`.
@@ -76,7 +129,7 @@ pub unsafe fn exact<V: Vector, const SPARSE: bool>(
     tile: &Tile,
     exact: &Exact,
     left: &mut [u16; 8],
-) {
+) -> bool {
     // SAFETY: by the contract of this function.
     unsafe {
         if SPARSE {
@@ -84,13 +137,13 @@ pub unsafe fn exact<V: Vector, const SPARSE: bool>(
                 plan,
                 [Tall, Square],
                 L => exact_rows::<V, L, SPARSE>(scratch, length, plan, tile, exact, left)
-            );
+            )
         } else {
             by_layout!(
                 plan,
                 [Tall, Square, Quad],
                 L => exact_rows::<V, L, SPARSE>(scratch, length, plan, tile, exact, left)
-            );
+            )
         }
     }
 }
@@ -105,41 +158,39 @@ unsafe fn exact_rows<V: Vector, L: Layout, const SPARSE: bool>(
     tile: &Tile,
     exact: &Exact,
     left: &mut [u16; 8],
-) {
-    let done = !(((1u32 << Strip::<V, L>::ROWS) - 1) as u16);
+) -> bool {
+    let mut left = Left::new(left);
     strips!(V, L, plan, (job, number, row, lane) => {
         // SAFETY: by the contract of this function.
         let is_exact = unsafe {
-            strip::<V, L, { start::EXACT }, SPARSE>(scratch, length, job, tile, exact.magic)
+            let select = &scratch.select;
+            strip::<V, L, _, { start::EXACT }, SPARSE>(scratch, select, length, job, tile, exact.magic)
         };
-        if is_exact {
-            // A strip has the columns of one job, or of two.
-            let jobs = (Strip::<V, L>::COLUMNS * V::LANES / 16).max(1);
-            for left in left.iter_mut().skip(number + lane / 16).take(jobs) {
-                *left &= done.rotate_left(row as u32);
-            }
+        if !is_exact {
+            left.add::<V, L>(number, row, lane);
         }
     });
+    left.none
 }
 
 /// One strip; false if sums are to be EXACT and are not, and then nothing is done. `magic` is that of [`Exact`].
 ///
 /// # Safety
-/// As for `chain`; the layout must be that of the plan.
+/// As for `chain`; the layout must be that of the plan, `length` at most the K of the panels.
 #[inline(always)]
-unsafe fn strip<V: Vector, L: Layout, const START: u8, const SPARSE: bool>(
-    scratch: &Scratch,
+unsafe fn strip<V: Vector, L: Layout, P: Panels, const START: u8, const SPARSE: bool>(
+    panels: &P,
+    select: &[[u32; STRIDE]],
     length: usize,
     job: &Job,
     tile: &Tile,
     magic: f32,
 ) -> bool {
-    assert!(length <= if SPARSE { MAX_K / 2 } else { MAX_K });
+    assert!(length <= if SPARSE { select.len() } else { MAX_K });
     let (rows, columns) = const { (Strip::<V, L>::ROWS, Strip::<V, L>::COLUMNS) };
-    let (a, b) = Strip::<V, L>::sources(scratch, job);
-    let select = scratch.select.as_flattened()[job.a..].as_ptr();
+    Strip::<V, L>::check(job);
     let mut sums: Sums<V> = [[V::zero(); 2]; 16];
-    // SAFETY: rows of D, up to COUNT, are the tile's; `sources` checked the columns.
+    // SAFETY: rows of D, up to COUNT, are the tile's; `check` checked the columns.
     unsafe {
         if START <= start::EXACT {
             unroll!(rows, row => {
@@ -155,9 +206,10 @@ unsafe fn strip<V: Vector, L: Layout, const START: u8, const SPARSE: bool>(
             }
         }
         for k in 0..length {
-            let a = a.add(k * STRIDE);
+            let a = panels.a(k).add(job.a);
             if SPARSE {
-                let select = select.add(k * STRIDE);
+                let b = panels.b(0).add(job.b);
+                let select = select.get_unchecked(k).as_ptr().add(job.a);
                 unroll!(rows, row => {
                     let from = b.add(*select.add(L::source(row)) as usize);
                     let a = a_at::<V, L>(a, row);
@@ -167,7 +219,7 @@ unsafe fn strip<V: Vector, L: Layout, const START: u8, const SPARSE: bool>(
                     });
                 });
             } else {
-                let b = b.add(k * STRIDE);
+                let b = panels.b(k).add(job.b);
                 let mut bs = [V::zero(); 2];
                 columns!(columns, column => {
                     bs[column] = V::load(b.add(column * V::LANES));
@@ -204,7 +256,7 @@ unsafe fn strip<V: Vector, L: Layout, const START: u8, const SPARSE: bool>(
 
 /// Accumulators, -0 as +0, if they are multiples of the unit of [`Exact`] and not too large.
 #[inline(always)]
-fn exactly<V: Vector, L: Layout>(sums: &Sums<V>, magic: f32) -> Option<Sums<V>> {
+pub fn exactly<V: Vector, L: Layout>(sums: &Sums<V>, magic: f32) -> Option<Sums<V>> {
     let (rows, columns) = const { (Strip::<V, L>::ROWS, Strip::<V, L>::COLUMNS) };
     let magic = V::splat(magic);
     let mut upper = [V::splat_i(0); 2];

@@ -1,70 +1,125 @@
 //! Checks of operands and accumulators that decide which kernel may take them.
 
 use super::super::super::op::Element;
-use super::super::range::Range;
+use super::super::range::{Encoded, Limits, Range};
 use super::super::scratch::STRIDE;
 use super::super::vector::Vector;
+
+/// The bits of magnitudes of 16 or 8 bits in a word, and the NaN that a format has in place of -0 (else 0).
+fn masks(element: Element) -> (i32, i32) {
+    let nan = match element {
+        Element::Fp8Fnuz | Element::Bf8Fnuz => 0x8080_8080,
+        _ => 0u32,
+    };
+    let magnitude = if element.bits() == 8 {
+        0x7f7f_7f7f
+    } else {
+        0x7fff_7fff
+    };
+    (magnitude, nan as i32)
+}
+
+/// Extremes of the floats of 16 or 8 bits seen so far, by item: the largest magnitude, the smallest, the smallest less
+/// one, all bits, and the smallest distance from the NaN of the FNUZ formats.
+struct Extremes<V: Vector> {
+    top: V::I,
+    zero: V::I,
+    low: V::I,
+    bits: V::I,
+    special: V::I,
+}
+
+impl<V: Vector> Extremes<V> {
+    /// # Safety
+    /// As for `encoded`.
+    #[inline(always)]
+    unsafe fn of(element: Element, rows: &[*const u32], lanes: usize) -> Self {
+        let byte = element.bits() == 8;
+        let (magnitude, nan) = masks(element);
+        let (magnitude, nan) = (V::splat_i(magnitude), V::splat_i(nan));
+        let ones = V::splat_i(-1);
+        let mut all = Extremes::<V> {
+            top: V::splat_i(0),
+            zero: ones,
+            low: ones,
+            bits: V::splat_i(0),
+            special: ones,
+        };
+        for row in rows {
+            for lane in (0..lanes / V::LANES).map(|i| i * V::LANES) {
+                // SAFETY: registers have `lanes` lanes.
+                let x = V::bits(unsafe { V::load(row.add(lane).cast()) });
+                let y = V::and(x, magnitude);
+                all.bits = V::or(all.bits, y);
+                if byte {
+                    all.top = V::max_u8(all.top, y);
+                    all.zero = V::min_u8(all.zero, y);
+                    all.low = V::min_u8(all.low, V::add_i8(y, ones));
+                    all.special = V::min_u8(all.special, V::xor(x, nan));
+                } else {
+                    all.top = V::max_u16(all.top, y);
+                    all.zero = V::min_u16(all.zero, y);
+                    all.low = V::min_u16(all.low, V::add_i16(y, ones));
+                }
+            }
+        }
+        all
+    }
+}
 
 /// What the floats of 16 or 8 bits in some registers span.
 ///
 /// # Safety
 /// The host must support the instructions of `V`; the registers must have `lanes` lanes.
 #[inline(always)]
-pub unsafe fn encoded<V: Vector>(element: Element, rows: &[*const u32], lanes: usize) -> Range {
+pub unsafe fn encoded<V: Vector>(element: Element, rows: &[*const u32], lanes: usize) -> Encoded {
     let byte = element.bits() == 8;
-    let (magnitude, mantissa, nan): (i32, u32, u32) = match element {
-        Element::F16 => (0x7fff_7fff, 0x3ff, 0),
-        Element::Bf16 => (0x7fff_7fff, 0x7f, 0),
-        Element::Fp8 => (0x7f7f_7f7f, 7, 0),
-        Element::Bf8 => (0x7f7f_7f7f, 3, 0),
-        Element::Fp8Fnuz => (0x7f7f_7f7f, 7, 0x8080_8080),
-        _ => (0x7f7f_7f7f, 3, 0x8080_8080),
-    };
-    let nan = V::splat_i(nan as i32);
-    let magnitude = V::splat_i(magnitude);
-    let ones = V::splat_i(-1);
-    // The largest, the smallest, the smallest less one, all bits, and the smallest distance from the NaN of the FNUZ
-    // formats.
-    let (mut top, mut zero, mut low, mut bits, mut special) =
-        (V::splat_i(0), ones, ones, V::splat_i(0), ones);
-    for row in rows {
-        for lane in (0..lanes / V::LANES).map(|i| i * V::LANES) {
-            // SAFETY: registers have `lanes` lanes.
-            let x = V::bits(unsafe { V::load(row.add(lane).cast()) });
-            let y = V::and(x, magnitude);
-            bits = V::or(bits, y);
-            if byte {
-                top = V::max_u8(top, y);
-                zero = V::min_u8(zero, y);
-                low = V::min_u8(low, V::add_i8(y, ones));
-                special = V::min_u8(special, V::xor(x, nan));
-            } else {
-                top = V::max_u16(top, y);
-                zero = V::min_u16(zero, y);
-                low = V::min_u16(low, V::add_i16(y, ones));
-            }
-        }
-    }
+    // SAFETY: by the contract of this function.
+    let all = unsafe { Extremes::<V>::of(element, rows, lanes) };
     let mask = if byte { 0xff } else { 0xffff };
-    // Zeros wrap to the largest number, and so does the smallest if there are only zeros.
-    let low = least::<V>(low, byte).wrapping_add(1) & mask;
-    let mut bits = V::any_bits(bits);
+    let mut bits = V::any_bits(all.bits);
     bits |= bits >> 16;
     if byte {
         bits |= bits >> 8;
     }
-    let mut range = Range::of_encoded(
+    let top = !least::<V>(V::xor(all.top, V::splat_i(-1)), byte) & mask;
+    let nan = masks(element).1 != 0 && V::any_zero_byte(all.special);
+    Encoded {
         element,
-        !least::<V>(V::xor(top, ones), byte) & mask,
-        low,
-        bits & mantissa & mask,
-        least::<V>(zero, byte) == 0,
-    );
-    let fnuz = matches!(element, Element::Fp8Fnuz | Element::Bf8Fnuz);
-    if fnuz && V::any_zero_byte(special) {
-        range.top = u32::MAX;
+        zeros: least::<V>(all.zero, byte) == 0,
+        top: if nan { Encoded::NAN } else { top as u16 },
+        // Zeros wrap to the largest number, and so does the smallest if there are only zeros.
+        low: (least::<V>(all.low, byte).wrapping_add(1) & mask) as u16,
+        bits: (bits & mask) as u16,
     }
-    range
+}
+
+/// Whether the floats of 16 or 8 bits in some registers are within limits.
+///
+/// # Safety
+/// As for [`encoded`].
+#[inline(always)]
+pub unsafe fn is_within<V: Vector>(limits: &Limits, rows: &[*const u32], lanes: usize) -> bool {
+    let Limits {
+        element,
+        top,
+        low,
+        dropped,
+    } = *limits;
+    let byte = element.bits() == 8;
+    let spread = |x: u32| V::splat_i((x * if byte { 0x0101_0101 } else { 0x1_0001 }) as i32);
+    let (most, least) = (spread(top), spread(low - 1));
+    // SAFETY: by the contract of this function.
+    let all = unsafe { Extremes::<V>::of(element, rows, lanes) };
+    let (larger, smaller) = if byte {
+        (V::max_u8(all.top, most), V::min_u8(all.low, least))
+    } else {
+        (V::max_u16(all.top, most), V::min_u16(all.low, least))
+    };
+    let wrong = V::and(all.bits, spread(dropped));
+    let wrong = V::or_xor(V::or_xor(wrong, larger, most), smaller, least);
+    V::is_all(V::equal(wrong, V::splat_i(0)))
+        && !(masks(element).1 != 0 && V::any_zero_byte(all.special))
 }
 
 /// Whether all bf16 in some registers are zero or of a moderate size: from 2^-50 to below 2^51.

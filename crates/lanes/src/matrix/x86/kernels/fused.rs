@@ -296,12 +296,20 @@ fn tail<V: Vector, const PARITY: bool>(sum: V::I, top: V::I, s: V::F) -> V::F {
         let rest = V::sub_i(loss, floor);
         let floored = V::sar_each(sum, floor);
         let kept = V::sar_each(floored, rest);
-        V::jam(kept, V::sub_i(floored, V::shl_each(kept, rest)), -1)
+        let dropped = V::sub_i(floored, V::shl_each(kept, rest));
+        V::or(kept, V::shr::<2>(carry::<V>(dropped)))
     } else {
         // The sum has two bits to spare: below 8 x 4 x 2^24.
         let floored = V::sar_each(V::shl::<2>(sum), loss);
-        V::jam(V::sar::<2>(floored), floored, 3)
+        V::sar::<2>(V::or(floored, carry::<V>(floored)))
     };
     let total = V::convert(V::add_i(jammed, accumulator));
     V::mul(total, V::float(unit))
+}
+
+/// Has bit 2 where any of the lower two bits are set, and none above it.
+#[inline(always)]
+fn carry<V: Vector>(x: V::I) -> V::I {
+    let low = V::splat_i(3);
+    V::add_i(V::and(x, low), low)
 }

@@ -5,6 +5,7 @@
 
 pub mod chain;
 pub mod check;
+pub mod direct;
 pub mod dot2;
 pub mod double;
 pub mod fused;
@@ -18,7 +19,7 @@ pub mod unpack;
 
 use std::marker::PhantomData;
 
-use super::plan::{Job, Layout};
+use super::plan::{Job, Layout, Unpack};
 use super::scratch::{STRIDE, Scratch};
 use super::tile::Tile;
 use super::vector::Vector;
@@ -56,9 +57,9 @@ impl<V: Vector, L: Layout> Strip<V, L> {
         if rows < L::COUNT { rows } else { L::COUNT }
     };
 
-    /// Pointers into row 0 of the panels for a strip.
+    /// Panics if a strip has rows or columns beyond the panels.
     #[inline(always)]
-    fn sources(scratch: &Scratch, job: &Job) -> (*const f32, *const f32) {
+    fn check(job: &Job) {
         let columns = Self::COLUMNS * V::LANES;
         let rows = if L::QUAD {
             columns
@@ -66,6 +67,12 @@ impl<V: Vector, L: Layout> Strip<V, L> {
             L::source(Self::ROWS - 1) + 1
         };
         assert!(job.a + rows <= STRIDE && job.b + columns <= STRIDE);
+    }
+
+    /// Pointers into row 0 of the panels for a strip.
+    #[inline(always)]
+    fn sources(scratch: &Scratch, job: &Job) -> (*const f32, *const f32) {
+        Self::check(job);
         (
             scratch.a.as_flattened()[job.a..].as_ptr(),
             scratch.b.as_flattened()[job.b..].as_ptr(),
@@ -131,6 +138,68 @@ macro_rules! strips {
     };
 }
 use strips;
+
+/// Where the rows of A's and B's panel lie, one per k.
+pub trait Panels {
+    /// A's.
+    ///
+    /// # Safety
+    /// `k` must be below the instruction's K.
+    unsafe fn a(&self, k: usize) -> *const f32;
+
+    /// B's.
+    ///
+    /// # Safety
+    /// As for `a`.
+    unsafe fn b(&self, k: usize) -> *const f32;
+}
+
+impl Panels for Scratch {
+    #[inline(always)]
+    unsafe fn a(&self, k: usize) -> *const f32 {
+        self.a.as_flattened().as_ptr().wrapping_add(k * STRIDE)
+    }
+
+    #[inline(always)]
+    unsafe fn b(&self, k: usize) -> *const f32 {
+        self.b.as_flattened().as_ptr().wrapping_add(k * STRIDE)
+    }
+}
+
+/// f32 that need no decoding: the registers are the panels.
+pub struct InRegisters<'a> {
+    pub a: (&'a Unpack, &'a [*const u32]),
+    pub b: (&'a Unpack, &'a [*const u32]),
+}
+
+/// Where the words of an operand begin that hold a k, or some k of which this is the number.
+///
+/// # Safety
+/// There must be words of this number, and registers for the operand.
+#[inline(always)]
+unsafe fn words_at((what, rows): (&Unpack, &[*const u32]), number: usize) -> *const f32 {
+    // SAFETY: by the contract of this function.
+    unsafe {
+        let place = what.words.get_unchecked(number);
+        rows.get_unchecked(usize::from(place.register))
+            .add(usize::from(place.lane))
+            .cast()
+    }
+}
+
+impl Panels for InRegisters<'_> {
+    #[inline(always)]
+    unsafe fn a(&self, k: usize) -> *const f32 {
+        // SAFETY: by the contract of this function.
+        unsafe { words_at(self.a, k) }
+    }
+
+    #[inline(always)]
+    unsafe fn b(&self, k: usize) -> *const f32 {
+        // SAFETY: by the contract of this function.
+        unsafe { words_at(self.b, k) }
+    }
+}
 
 /// A[row, k] for the lanes of a strip: one element, or for 4x4 shapes one per block.
 ///

@@ -74,10 +74,16 @@ impl Scales {
             .iter()
             .map(|bytes| &bytes[..lines]);
         if format == ScaleFormat::E8m0 {
-            let (mut least, mut most) = (u8::MAX, 0);
-            for &byte in bytes.flatten() {
-                (least, most) = (byte.min(least), byte.max(most));
+            // Line by line, which a host does with vectors; lines beyond the operand's have a factor of one.
+            let (mut leasts, mut mosts) = ([127; LINES], [127; LINES]);
+            for bytes in &self.bytes[operand][..self.blocks] {
+                for (i, &byte) in bytes.iter().enumerate() {
+                    leasts[i] = byte.min(leasts[i]);
+                    mosts[i] = byte.max(mosts[i]);
+                }
             }
+            let least = leasts.into_iter().fold(u8::MAX, u8::min);
+            let most = mosts.into_iter().fold(0, u8::max);
             let least = if most == u8::MAX {
                 0.0
             } else {

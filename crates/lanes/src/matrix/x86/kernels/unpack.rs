@@ -54,13 +54,7 @@ pub unsafe fn unpack<V: Vector>(
             Element::Bf16 => each::<V, 2>(what, first, rows, out, |x| {
                 bf16_halves::<V>(V::xor(x, flip))
             }),
-            // The upper half of an f16.
-            Element::Bf8 => each::<V, 4>(what, first, rows, out, |x| {
-                let odd = V::and(x, V::splat_i(0xff00_ff00_u32 as i32));
-                let even = V::and(V::shl::<8>(x), V::splat_i(0xff00_ff00_u32 as i32));
-                let ((k0, k2), (k1, k3)) = (V::halves(even), V::halves(odd));
-                [k0, k1, k2, k3]
-            }),
+            Element::Bf8 => each::<V, 4>(what, first, rows, out, bf8_quarters::<V>),
             Element::Fp8 | Element::Fp8Fnuz | Element::Bf8Fnuz => {
                 if element != Element::Bf8Fnuz && !e4m3::<V>(what, first, rows, out) {
                     return;
@@ -141,21 +135,43 @@ pub unsafe fn unpack<V: Vector>(
 
 /// The low and the high f16 of each word.
 #[inline(always)]
-fn halves<V: Vector>(x: V::I) -> [V::F; 2] {
+pub fn halves<V: Vector>(x: V::I) -> [V::F; 2] {
     V::halves(x).into()
+}
+
+/// The four E5M2 of each word, which are upper halves of f16.
+#[inline(always)]
+pub fn bf8_quarters<V: Vector>(x: V::I) -> [V::F; 4] {
+    let odd = V::and(x, V::splat_i(0xff00_ff00_u32 as i32));
+    let even = V::and(V::shl::<8>(x), V::splat_i(0xff00_ff00_u32 as i32));
+    let ((k0, k2), (k1, k3)) = (V::halves(even), V::halves(odd));
+    [k0, k1, k2, k3]
+}
+
+/// The four E4M3 of each word, none of them NaN: exponent and mantissa go where f16 has them, and a product with a power
+/// of two corrects the bias.
+#[inline(always)]
+pub fn e4m3_quarters<V: Vector>(element: Element, x: V::I) -> [V::F; 4] {
+    let power = V::splat(if element == Element::Fp8 {
+        256.0
+    } else {
+        128.0
+    });
+    let [k0, k2] = halves::<V>(e4m3_as_f16::<V>(V::shl::<8>(x)));
+    let [k1, k3] = halves::<V>(e4m3_as_f16::<V>(x));
+    [k0, k1, k2, k3].map(|x| V::mul(x, power))
 }
 
 /// The low and the high bf16 of each word.
 #[inline(always)]
-fn bf16_halves<V: Vector>(x: V::I) -> [V::F; 2] {
+pub fn bf16_halves<V: Vector>(x: V::I) -> [V::F; 2] {
     [
         V::float(V::shl::<16>(x)),
         V::float(V::and(x, V::splat_i(!0xffff))),
     ]
 }
 
-/// E4M3 without NaN: exponent and mantissa go where f16 has them, and a product with a power of two corrects the
-/// bias. True if there are NaN, and then the panel is to be filled again.
+/// E4M3 without NaN. True if there are NaN, and then the panel is to be filled again.
 ///
 /// # Safety
 /// As for `unpack`.
@@ -166,24 +182,26 @@ unsafe fn e4m3<V: Vector>(
     rows: &[*const u32],
     out: &mut Panel<f32>,
 ) -> bool {
-    // Bytes that are NaN are zero after this mask and flip.
-    let (power, mask, nan) = if what.element == Element::Fp8 {
-        (256.0, 0x7f7f_7f7f, 0x7f7f_7f7f)
-    } else {
-        (128.0, -1, 0x8080_8080_u32 as i32)
-    };
-    let (power, mask, nan) = (V::splat(power), V::splat_i(mask), V::splat_i(nan));
     let mut seen = V::splat_i(-1);
     // SAFETY: the contract of `each` is that of this function.
     unsafe {
         each::<V, 4>(what, first, rows, out, |x| {
-            seen = V::min_u8(seen, V::xor(V::and(x, mask), nan));
-            let [k0, k2] = halves::<V>(e4m3_as_f16::<V>(V::shl::<8>(x)));
-            let [k1, k3] = halves::<V>(e4m3_as_f16::<V>(x));
-            [k0, k1, k2, k3].map(|x| V::mul(x, power))
+            seen = V::min_u8(seen, e4m3_nan::<V>(what.element, x));
+            e4m3_quarters::<V>(what.element, x)
         });
     }
     V::any_zero_byte(seen)
+}
+
+/// Bytes that are zero where those of E4M3 are NaN.
+#[inline(always)]
+pub fn e4m3_nan<V: Vector>(element: Element, x: V::I) -> V::I {
+    let (mask, nan) = if element == Element::Fp8 {
+        (0x7f7f_7f7f, 0x7f7f_7f7f)
+    } else {
+        (-1, 0x8080_8080_u32 as i32)
+    };
+    V::xor(V::and(x, V::splat_i(mask)), V::splat_i(nan))
 }
 
 /// The upper bytes of 16-bit items as f16.
