@@ -190,12 +190,22 @@ proptest! {
 /// Every scalar operation, many times, on all kinds of operands.
 #[test]
 fn every_scalar_operation() {
+    if compilers().next().is_none() {
+        return;
+    }
     for target in EXECUTABLE {
         let mut seed = 11;
         let (mut known, mut called) = (BTreeSet::new(), BTreeSet::new());
         for (format, op) in (0..0x400u16).flat_map(|op| [(6, op), (7, op)]) {
-            // What is left of the number when an instruction is made of it.
-            if format == 6 && op & !0x5f != 0 || format == 7 && op & 0x80 != 0 {
+            // Numbers of which an instruction is made without dropping bits.
+            let used = match (format, op >> 8) {
+                (6, 0) => op < 0x60,
+                (7, 0) => op < 0x40,
+                (7, 1) => op & 0xff < 0x20,
+                (7, 2) => op & 0xff < 0x80,
+                _ => false,
+            };
+            if !used {
                 continue;
             }
             let lanes = if target.generation() == 9 || op & 1 != 0 && target != Target::Gfx1250 {
@@ -238,7 +248,7 @@ fn every_scalar_operation() {
             known.len() + never.len()
         );
         assert!(
-            known.len() > 110,
+            known.len() > 100,
             "{target}: only {} by themselves",
             known.len()
         );
@@ -248,10 +258,10 @@ fn every_scalar_operation() {
 /// A block that other blocks go to in compiled code changes in memory.
 #[test]
 fn changed_code_is_compiled_again_in_chains_too() {
-    compilers().for_each(change_code);
+    compilers().for_each(changed_code);
 }
 
-fn change_code(backend: Backend) {
+fn changed_code(backend: Backend) {
     const TURNS: u32 = 40;
     // gfx9. Two blocks make the loop: the first ends with a branch to what follows it.
     let mut code = [

@@ -199,6 +199,7 @@ fn addresses_by_lane_number() {
         );
         // Beyond the end: lane 1 of two.
         bench.group.lds.restart(SIZE as usize);
+        bench.group.lds.bytes_mut()[SIZE as usize - 4] = 0xaf;
         bench.wave.s[scalar::M0] = SIZE - 4;
         let load = asm.ds(load, 2, 0, [0, 0], 0);
         assert!(goes_on(&mut bench, &load, 4, SIZE));

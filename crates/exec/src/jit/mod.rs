@@ -27,6 +27,7 @@ mod order;
 mod plan;
 #[cfg(target_arch = "x86_64")]
 mod pool;
+#[cfg(target_arch = "x86_64")]
 mod scalar;
 #[cfg(target_arch = "x86_64")]
 mod turn;

@@ -346,19 +346,20 @@ fn scalar_word(format: u8, op: u32, [a, b, c, d]: [u8; 4]) -> u32 {
         251..=254 => u32::from(n),
         255 => 255,
     };
+    // From 0x60 on the bits are those of other formats.
+    let two = if op & 0x60 == 0x60 {
+        op & 0x5f
+    } else {
+        op & 0x7f
+    };
     match (format, op & 0x300) {
-        (6, _) => 0x8000_0000 | (op & 0x5f) << 23 | register(d) << 16 | source(b) << 8 | source(a),
+        (6, _) => 0x8000_0000 | two << 23 | register(d) << 16 | source(b) << 8 | source(a),
         (_, 0) => 0xbf00_0000 | (op & 0x3f) << 16 | source(b) << 8 | source(a),
         (_, 0x100) => {
             0xb000_0000 | (op & 0x1f) << 23 | register(d) << 16 | u32::from(b) << 8 | u32::from(c)
         }
         _ => 0xbe80_0000 | register(d) << 16 | (op & 0x7f) << 8 | source(a),
     }
-}
-
-/// The back ends of this host that runs are compiled for.
-pub fn compilers() -> impl Iterator<Item = Backend> {
-    Backend::supported().filter(|&backend| backend != Backend::Scalar)
 }
 
 /// Words of LDS.
@@ -374,8 +375,8 @@ pub fn memory(target: Target, (kind, address, data): (u8, u8, u8)) -> Vec<u8> {
     // ds_write_b32, ds_read_b32.
     let last = [address | data << 8, address | data << 24];
     let load = match target.generation() {
-        9 => [0xc002_0000 | data << 6 | BASE_AT as u32 / 2, 4],
-        _ => [0xf400_0000 | data << 6 | BASE_AT as u32 / 2, 0xf800_0004],
+        9 => [0xc002_0000 | data << 6 | (BASE_AT as u32 / 2), 4],
+        _ => [0xf400_0000 | data << 6 | (BASE_AT as u32 / 2), 0xf800_0004],
     };
     let store = usize::from(kind & 1);
     let words = match kind % 3 {
@@ -451,6 +452,11 @@ pub fn looped(
     let distance = -place(parts.len()) - 1;
     code.push(bytes(sopp(op(2), distance as u16)));
     code
+}
+
+/// The back ends of this host that runs are compiled for.
+pub fn compilers() -> impl Iterator<Item = Backend> {
+    Backend::supported().filter(|&backend| backend != Backend::Scalar)
 }
 
 /// Executes a sequence interpreted by plain lanes, and compiled for every back end, and compares what is left behind.

@@ -718,3 +718,38 @@ mod model {
         }
     }
 }
+
+#[test]
+fn a_guard_as_large_as_asked_lies_between_allocations() {
+    let memory = Memory::new(1 << 30);
+    memory.set_guard(1 << 20);
+    let first = memory.allocate(&Request::new(5000, "a")).unwrap();
+    let second = memory.allocate(&Request::new(1, "b")).unwrap();
+    assert!(second >= first + 8192 + (1 << 20));
+    // Never less than without.
+    memory.set_guard(1);
+    let third = memory.allocate(&Request::new(1, "c")).unwrap();
+    assert!(third >= second + PAGE + GUARD);
+}
+
+#[test]
+fn pages_are_untouched_until_somebody_writes_or_reads_them() {
+    let memory = Memory::new(1 << 30);
+    let at = memory.allocate(&Request::new(PAGE, "anonymous")).unwrap();
+    assert!(!memory.is_untouched(at), "nothing is known of it");
+    memory.follow_touches().unwrap();
+    let at = memory
+        .allocate(&Request::new(4 * PAGE, "followed"))
+        .unwrap();
+    assert!((0..4).all(|page| memory.is_untouched(at + page * PAGE + 7)));
+    memory.write(at + PAGE + 100, &[1]).unwrap();
+    memory.read(at + 2 * PAGE, &mut [0; 4]).unwrap();
+    let untouched: Vec<bool> = (0..4)
+        .map(|page| memory.is_untouched(at + page * PAGE))
+        .collect();
+    assert_eq!(untouched, [true, false, false, true]);
+    assert!(
+        !memory.is_untouched(at + 4 * PAGE),
+        "nothing is mapped there"
+    );
+}
