@@ -128,8 +128,8 @@ impl Legal<'_> {
                 let exponent = self.run.graph.get(node.args[1]).args[0];
                 self.scale(a, self.at(exponent))
             }
-            FromU => self.from_unsigned(a),
-            ToU => self.to_unsigned(a),
+            FromU => self.unsigned_floats(a),
+            ToU => self.unsigned_of_floats(a),
             Narrow => self.narrow(&node, a),
             JoinLow => self.b.unpack(UnpackLow, a, b),
             JoinHigh => self.b.unpack(UnpackHigh, a, b),
@@ -151,8 +151,8 @@ impl Legal<'_> {
                 let half = self.half(&node, a);
                 self.b.put(node.op, &[half], 0)
             }
-            FromUD => self.from_unsigned_wide(&node, a),
-            ToUD => self.to_unsigned_wide(a),
+            FromUD => self.unsigned_doubles(&node, a),
+            ToUD => self.unsigned_of_doubles(a),
             _ => self.b.graph.exact(Node {
                 op: node.op,
                 args: [a, b, c],
@@ -167,7 +167,7 @@ impl Legal<'_> {
     }
 
     fn rotate(&mut self, a: Id, by: u32) -> Id {
-        if by % 8 == 0 {
+        if by.is_multiple_of(8) {
             let choice = std::array::from_fn(|i| {
                 let byte = (i as u32 + by / 8) & 3 | i as u32 & !3;
                 byte as u8
@@ -302,7 +302,7 @@ impl Legal<'_> {
     }
 
     /// High and low half words are exact; their sum is rounded once.
-    fn from_unsigned(&mut self, a: Id) -> Id {
+    fn unsigned_floats(&mut self, a: Id) -> Id {
         let mask = self.b.word(0xffff);
         let low = self.b.and(a, mask);
         let high = self.b.put(Op::ShrBy, &[a], 16);
@@ -312,7 +312,7 @@ impl Legal<'_> {
     }
 
     /// Of f32 that are not below zero.
-    fn to_unsigned(&mut self, a: Id) -> Id {
+    fn unsigned_of_floats(&mut self, a: Id) -> Id {
         const AT_LEAST: u32 = 13;
         let (half, all) = (self.b.float(2_147_483_648.0), self.b.float(4_294_967_296.0));
         let large = self.b.compare_f(a, half, AT_LEAST);
@@ -349,7 +349,7 @@ impl Legal<'_> {
     }
 
     /// Integers as the last bits of 2^52 and more.
-    fn from_unsigned_wide(&mut self, node: &Node, a: Id) -> Id {
+    fn unsigned_doubles(&mut self, node: &Node, a: Id) -> Id {
         let above = self.b.word(0x4330_0000);
         let high = self.old(node, 0);
         let sum = match high.op {
@@ -363,7 +363,7 @@ impl Legal<'_> {
     }
 
     /// The way back; what is too large, or not a number, becomes the largest. Of numbers below zero any result will do.
-    fn to_unsigned_wide(&mut self, a: Id) -> Id {
+    fn unsigned_of_doubles(&mut self, a: Id) -> Id {
         const TOWARD_ZERO: u32 = 3;
         let whole = self.b.put(Op::RoundD, &[a], TOWARD_ZERO);
         let most = self.b.double(4_294_967_295.0);
