@@ -79,13 +79,13 @@ fn seeded_faults_are_found_and_nothing_else() {
             let watching = Watching::new(&["race", "data_hazard", memcheck]);
             let run = Run::with_memory(&launch, wishes(memcheck));
             let run = run.go(&launch, &watching.plugins, 2);
-            // These end the dispatch, whatever plugins say of them.
+            // These end the dispatch, whatever plugins say of them; LDS out of range where an address is flat, on CDNA.
             let ends = [
                 "memory_redzone",
                 "memory_misaligned_atomic",
                 "memory_lds_out_of_bounds",
-            ];
-            let ends = ends.contains(&name);
+            ]
+            .contains(&name);
             let stopped = ends && watching.records(2).len() > 1;
             if let (Err(why), false) = (run, stopped) {
                 wrong.push(format!("{target} {name}: {why}"));
