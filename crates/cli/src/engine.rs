@@ -58,7 +58,7 @@ pub fn backend() -> Result<Backend> {
 /// How a run of a dispatch ended.
 pub enum Ended {
     /// With the dispatch.
-    Done(Statistics),
+    Done(Box<Statistics>),
     /// It can go on.
     Suspended(Box<Suspended>),
 }
@@ -204,7 +204,7 @@ impl Engine {
             None => self.device.start(&dispatch(launch, placed), how, observer),
         };
         match outcome.map_err(|error| self.explain(error))? {
-            Outcome::Done(done) => Ok(Ended::Done(self.statistics(&done))),
+            Outcome::Done(done) => Ok(Ended::Done(Box::new(self.statistics(&done)))),
             Outcome::Suspended(suspended, _) => Ok(Ended::Suspended(Box::new(suspended))),
         }
     }

@@ -280,7 +280,7 @@ impl Session {
                 Ended::Done(mut statistics) => {
                     let before = self.before.drain(..);
                     statistics.forms = FormCount::sum(before.chain(statistics.forms));
-                    self.runs.push(statistics);
+                    self.runs.push(*statistics);
                 }
                 Ended::Suspended(suspended) => {
                     self.suspended = Some(*suspended);

@@ -474,7 +474,8 @@ fn memcheck_knows_pages_that_nobody_has_touched_and_red_zones() {
     let with = |options: &str, arguments: &[&str]| {
         let plugin = format!("memcheck:file={},{options}", file.display());
         let output = dispatches(&["--plugin", &plugin], arguments);
-        let records = std::fs::read_to_string(&file).expect(&text(&output.stderr));
+        let records =
+            std::fs::read_to_string(&file).unwrap_or_else(|_| panic!("{}", text(&output.stderr)));
         let parse = |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap();
         let mut records: Vec<_> = records.lines().map(parse).collect();
         records.pop();

@@ -220,7 +220,7 @@ impl Board {
         if let Some((index, word)) = ready_stranger.or(gave_way) {
             let theirs = ready_stranger.is_some() && home(word) != NOBODY;
             let waits = state(word) == State::Ahead && !self.have_come(index, word, reached);
-            if !(theirs && patient) && !waits && self.take(index, word, me) {
+            if !(waits || theirs && patient) && self.take(index, word, me) {
                 return Claim::Wave(index);
             }
             return Claim::Busy;

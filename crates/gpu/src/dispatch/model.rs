@@ -119,8 +119,8 @@ impl Pivot {
     }
 
     fn turn(&self, index: usize, me: u8) {
-        // SAFETY: loom checks that nobody else is at it.
         let next = |change: u32| {
+            // SAFETY: loom checks that nobody else is at it.
             self.next[index].with_mut(|p| unsafe {
                 *p += change;
                 *p
