@@ -69,7 +69,7 @@ impl Listener {
         Listener::new(address, false)
     }
 
-    /// As [`Listener::bind`], with descriptors as [`aside::high`] has them.
+    /// As [`Listener::bind`], with descriptors as the rest of the engine has them: out of the way of the program.
     ///
     /// # Errors
     /// As [`Listener::bind`].
