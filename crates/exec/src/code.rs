@@ -100,17 +100,20 @@ impl std::ops::Deref for Block {
 
 impl Block {
     fn new(body: Body, compiled: bool) -> Block {
-        let never = || OnceLock::from(None);
+        /// `None` for good where nothing is compiled.
+        fn undecided<T>(compiled: bool) -> OnceLock<Option<T>> {
+            if compiled {
+                OnceLock::new()
+            } else {
+                OnceLock::from(None)
+            }
+        }
         Block {
             body: Arc::new(body),
             heat: AtomicU32::new(0),
             claimed: Default::default(),
-            near: if compiled { OnceLock::new() } else { never() },
-            far: if compiled {
-                OnceLock::new()
-            } else {
-                OnceLock::from(None)
-            },
+            near: undecided(compiled),
+            far: undecided(compiled),
         }
     }
 
