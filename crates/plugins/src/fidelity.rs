@@ -4,7 +4,8 @@
 mod roles;
 mod shadow;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+use foldhash::HashMap;
 use std::sync::Arc;
 
 use rocjitsu_isa::{Op, RegFile};
@@ -31,9 +32,9 @@ pub fn make(mut options: Options, lines: Lines) -> Result<Box<dyn Plugin>, Strin
         bounded,
         symbols: Symbols::default(),
         view: None,
-        kernels: HashMap::new(),
-        waves: HashMap::new(),
-        lds: HashMap::new(),
+        kernels: HashMap::default(),
+        waves: HashMap::default(),
+        lds: HashMap::default(),
         memory: Bytes::default(),
         now: Now::default(),
         found: BTreeMap::new(),

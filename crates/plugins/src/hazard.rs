@@ -11,7 +11,8 @@ mod states;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+use foldhash::HashMap;
 use std::sync::Arc;
 
 use rocjitsu_isa::{Format, Name, Op, RegFile, Target};
@@ -41,10 +42,10 @@ pub fn make(mut options: Options, lines: Lines) -> Result<Box<dyn Plugin>, Strin
         fail,
         replays,
         symbols: Symbols::default(),
-        kernels: HashMap::new(),
+        kernels: HashMap::default(),
         target: Target::Gfx942,
-        waves: HashMap::new(),
-        known: HashMap::new(),
+        waves: HashMap::default(),
+        known: HashMap::default(),
         found: BTreeMap::new(),
     }))
 }

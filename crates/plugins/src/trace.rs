@@ -1,7 +1,7 @@
 //! `trace`: the instructions of chosen waves with the registers they change, and a time line of dispatches and
 //! workgroups in the trace-event format that ui.perfetto.dev and chrome://tracing open.
 
-use std::collections::{HashMap, HashSet};
+use foldhash::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::thread::ThreadId;
@@ -36,14 +36,14 @@ pub fn make(mut options: Options, lines: Lines) -> Result<Box<dyn Plugin>, Strin
         dispatch: options.parse("dispatch")?,
         kernel: options.text("kernel"),
         lines,
-        number: HashMap::new(),
+        number: HashMap::default(),
         timeline,
         start: Instant::now(),
-        running: HashMap::new(),
-        threads: HashMap::new(),
-        queues: HashMap::new(),
+        running: HashMap::default(),
+        threads: HashMap::default(),
+        queues: HashMap::default(),
         slices: Vec::new(),
-        told: HashSet::new(),
+        told: HashSet::default(),
     };
     options.finish(&[
         "timeline",
