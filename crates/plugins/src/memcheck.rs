@@ -223,7 +223,15 @@ impl Memcheck {
             }
             // Runs that lie one behind the other may be parts of one allocation of the program.
             Some(allocation) if is_followed(&**memory, &allocation, access) => None,
-            Some(allocation) => Some(("out_of_bounds", outside(&allocation, access.address))),
+            Some(allocation) => {
+                let mut place = outside(&allocation, access.address);
+                if place.get("side").is_none() {
+                    // It begins inside and goes on behind the end.
+                    place["side"] = "behind".into();
+                    place["distance"] = 0.into();
+                }
+                Some(("out_of_bounds", place))
+            }
             None => {
                 let earlier = self.past.range(..=access.address).next_back();
                 let freed = earlier.filter(|(_, a)| access.address - a.start < a.bytes);
