@@ -13,8 +13,8 @@ use rocjitsu_gpu::dispatch::jit;
 use rocjitsu_gpu::memory::Memory;
 use rocjitsu_isa::Target;
 use rocjitsu_lanes::Backend;
-use rocjitsu_plugins::{Chosen, MemoryWishes, Selection};
 use rocjitsu_observe::{Code, Events, Lines, Plugin, Plugins, Sink};
+use rocjitsu_plugins::{Chosen, MemoryWishes, Selection};
 
 /// Subscribes and does nothing.
 struct Idle(Events);

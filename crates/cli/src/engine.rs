@@ -136,9 +136,10 @@ impl Runner for Moved<'_> {
         let (launch, placed) = self.place;
         let located = |error| with_source(error, launch, placed);
         match outcome.map_err(located)? {
-            Outcome::Suspended(suspended, Why::Fault(at, error)) => {
-                Ok(Outcome::Suspended(suspended, Why::Fault(at, located(error))))
-            }
+            Outcome::Suspended(suspended, Why::Fault(at, error)) => Ok(Outcome::Suspended(
+                suspended,
+                Why::Fault(at, located(error)),
+            )),
             outcome => Ok(outcome),
         }
     }

@@ -226,7 +226,11 @@ fn records_of_plugins_are_written_when_the_panels_have_gone() {
     assert_eq!(terminal.child.wait().unwrap().code(), Some(0));
     let (_, after) = terminal.text.split_once(LEAVES).unwrap();
     // One for each dispatch and the summary.
-    assert_eq!(after.matches("\"plugin\":\"throughput\"").count(), 4, "{after:?}");
+    assert_eq!(
+        after.matches("\"plugin\":\"throughput\"").count(),
+        4,
+        "{after:?}"
+    );
 }
 
 #[test]

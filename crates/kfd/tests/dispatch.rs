@@ -11,8 +11,8 @@ use rocjitsu_cli::launch::place::Placed;
 use rocjitsu_config::{Machine, preset_for_target};
 use rocjitsu_gpu::memory::Memory;
 use rocjitsu_isa::Target;
-use rocjitsu_kfd::abi::{self, alloc_flags, event_type};
 use rocjitsu_kfd::Driver;
+use rocjitsu_kfd::abi::{self, alloc_flags, event_type};
 use rocjitsu_kfd::client::{Buffer, Client, signal};
 use rocjitsu_observe::{Lines, Plugins, Sink};
 use serde_json::Value;
@@ -308,7 +308,9 @@ fn misses(bytes: usize, offset: i64) -> Vec<Value> {
         let done = client.wait(event, 20).unwrap();
         done.or_else(|| client.wait(fault, 20).unwrap())
     };
-    let came = std::iter::repeat_with(ended).take(1000).find(Option::is_some);
+    let came = std::iter::repeat_with(ended)
+        .take(1000)
+        .find(Option::is_some);
     assert!(came.is_some(), "neither an end nor a fault");
     client.destroy(&queue).unwrap();
     plugins.finish().unwrap();

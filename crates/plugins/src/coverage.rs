@@ -1,8 +1,8 @@
 //! `coverage`: which instructions and source lines executed. A record for each kernel, and an lcov file on request.
 
+use foldhash::HashMap;
 use std::any::Any;
 use std::collections::BTreeMap;
-use foldhash::HashMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 

@@ -4,8 +4,8 @@
 mod roles;
 mod shadow;
 
-use std::collections::BTreeMap;
 use foldhash::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rocjitsu_isa::{Name, Op, Operand, RegFile};
@@ -141,11 +141,70 @@ fn selected(step: &Step<'_>, state: &dyn State) -> u64 {
     1 << (select & (step.wave.lanes - 1))
 }
 
+/// Which lanes of `v_cndmask_b32` take which of its sources, where its mask is exact.
+#[derive(Clone, Copy)]
+struct Chosen {
+    /// The registers of the sources that it takes by clear and by set bits.
+    sources: [Option<u16>; 2],
+    set: u64,
+    /// Lanes of which that is known.
+    known: u64,
+}
+
+impl Chosen {
+    fn new(step: &Step<'_>, registers: &Registers, state: &dyn State) -> Option<Chosen> {
+        let inst = &step.instruction.inst;
+        // DPP moves the first source before it is chosen.
+        if inst.op() != Op::v_cndmask_b32 || state.exchange().is_some() {
+            return None;
+        }
+        let first = match inst.operand(Name::src2) {
+            Some(Operand::Sgpr(register)) => register.into(),
+            _ => roles::VCC,
+        };
+        let word = |register: u16| u64::from(state.sgpr(register));
+        let inexact = |register: u16| {
+            let touch = Touch {
+                file: RegFile::Sgpr,
+                register,
+                bytes: 0xf,
+                lanes: 0,
+            };
+            registers.read(&touch, 0)
+        };
+        let both = |of: &dyn Fn(u16) -> u64| match step.wave.lanes {
+            64 => of(first) | of(first + 1) << 32,
+            _ => of(first),
+        };
+        let vgpr = |name| match inst.operand(name) {
+            Some(Operand::Vgpr(register)) => Some(register),
+            _ => None,
+        };
+        Some(Chosen {
+            sources: [vgpr(Name::src0), vgpr(Name::src1)],
+            set: both(&word),
+            known: !both(&inexact),
+        })
+    }
+
+    /// The lanes that may take a register.
+    fn of(&self, touch: &Touch) -> u64 {
+        let takes = |source: Option<u16>, lanes: u64| match source {
+            Some(register) if (touch.file, touch.register) == (RegFile::Vgpr, register) => lanes,
+            _ => 0,
+        };
+        takes(self.sources[0], !self.set) | takes(self.sources[1], self.set) | !self.known
+    }
+}
+
 /// The lanes that get the value of one of `from`.
 fn gathered(sources: &[Source; 64], from: u64) -> u64 {
-    let gets = |source: &Source| matches!(source, Source::Lane(lane) if from >> (lane & 63) & 1 != 0);
+    let gets =
+        |source: &Source| matches!(source, Source::Lane(lane) if from >> (lane & 63) & 1 != 0);
     let lanes = sources.iter().enumerate();
-    lanes.fold(0, |all, (lane, source)| all | u64::from(gets(source)) << lane)
+    lanes.fold(0, |all, (lane, source)| {
+        all | u64::from(gets(source)) << lane
+    })
 }
 
 /// The lanes that keep what they have.
@@ -375,6 +434,7 @@ impl Plugin for Fidelity {
         );
         let bitwise = !vector && roles::is_bitwise(inst);
         let exchange = state.exchange();
+        let chosen = Chosen::new(step, registers, state);
         let mut arrivals: Vec<(&'static str, u64, String)> = Vec::new();
         for touch in touched {
             // Which lanes take part is not a value: EXEC was looked at when it was written.
@@ -400,9 +460,18 @@ impl Plugin for Fidelity {
                     arrivals.push((what, lanes, register_name(touch.file, touch.register)));
                 }
             }
+            // A lane takes nothing of the value that an exact mask leaves out.
+            let inexact = match chosen {
+                Some(chosen) if touch.lanes != 0 => inexact & chosen.of(touch),
+                _ => inexact,
+            };
             let word = || roles::word_of(inst, touch.register, false) & 1;
             match (touch.lanes, exchange) {
-                (0, _) if touch.file == RegFile::Sgpr && vector && roles::is_mask(inst, touch.register) => {
+                (0, _)
+                    if touch.file == RegFile::Sgpr
+                        && vector
+                        && roles::is_mask(inst, touch.register) =>
+                {
                     self.now.lanes |= inexact << (32 * word()) & step.exec;
                 }
                 (0, _) if touch.file == RegFile::Sgpr && bitwise => {

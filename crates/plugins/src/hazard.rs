@@ -12,8 +12,8 @@ mod states;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
 use foldhash::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rocjitsu_isa::{Format, Name, Op, RegFile, Target};
@@ -293,7 +293,10 @@ impl Plugin for Hazard {
         if Expert::is_possible(self.target) {
             wave.expert.follow(inst, state);
             if wave.expert.is_on() {
-                for missing in wave.expert.step(facts, &known.waits, &known.issues, known.translation) {
+                for missing in
+                    wave.expert
+                        .step(facts, &known.waits, &known.issues, known.translation)
+                {
                     let register = register_name(RegFile::Vgpr, missing.register);
                     let first = &missing.first.instruction;
                     self.stale(step, missing.hazard, first, register, &missing.mend)?;

@@ -3,8 +3,8 @@
 
 mod written;
 
-use std::collections::{BTreeMap, BTreeSet};
 use foldhash::HashMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rocjitsu_isa::RegFile;

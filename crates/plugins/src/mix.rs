@@ -1,8 +1,8 @@
 //! `instruction_mix`: how often each mnemonic executed, by kernel.
 
+use foldhash::HashMap;
 use std::any::Any;
 use std::collections::BTreeMap;
-use foldhash::HashMap;
 
 use rocjitsu_isa::Op;
 use rocjitsu_observe::{Concurrency, Dispatch, Ended, Events, Lines, Outcome, Plugin, Step};

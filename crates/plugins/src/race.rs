@@ -10,8 +10,8 @@ mod clock;
 mod order;
 mod shadow;
 
-use std::collections::BTreeMap;
 use foldhash::{HashMap, HashSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rocjitsu_isa::Target;

@@ -1,8 +1,8 @@
 //! Counting executions on each worker and adding them up when the worker is done: what `instruction_mix` and
 //! `coverage` share.
 
-use std::any::Any;
 use foldhash::HashMap;
+use std::any::Any;
 use std::hash::Hash;
 
 use rocjitsu_observe::{Events, Outcome, Plugin, State, Step};

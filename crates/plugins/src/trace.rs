@@ -397,7 +397,18 @@ mod tests {
 
     #[test]
     fn numbers_are_written_as_formatting_does() {
-        for value in [0, 1, 9, 10, 15, 16, 255, 0x1234_5678, u64::from(u32::MAX), u64::MAX] {
+        for value in [
+            0,
+            1,
+            9,
+            10,
+            15,
+            16,
+            255,
+            0x1234_5678,
+            u64::from(u32::MAX),
+            u64::MAX,
+        ] {
             let mut text = String::new();
             push_hex(&mut text, value);
             assert_eq!(text, format!("{value:x}"));

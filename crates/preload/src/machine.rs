@@ -25,7 +25,9 @@ pub fn driver() -> Result<Driver, String> {
     let wishes = chosen.memory().map_err(|error| error.to_string())?;
     let driver = Driver::new(machine).map_err(|error| error.to_string())?;
     let driver = match wishes.redzone {
-        Some(bytes) => driver.with_red_zones(bytes).map_err(|error| error.to_string())?,
+        Some(bytes) => driver
+            .with_red_zones(bytes)
+            .map_err(|error| error.to_string())?,
         None => driver,
     };
     let driver = if plugins.is_empty() {

@@ -352,7 +352,11 @@ impl End<'_> {
             None if self.args.tui => show(session, plugins),
             None => match until {
                 Until::End => session.finish(self.args.json, plugins),
-                until => session.go(until, self.args.json, plugins.map(|watching| &watching.plugins)),
+                until => session.go(
+                    until,
+                    self.args.json,
+                    plugins.map(|watching| &watching.plugins),
+                ),
             },
         };
         // They may have something to say of a run that failed; why it failed is more important.

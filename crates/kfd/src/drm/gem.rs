@@ -303,7 +303,9 @@ pub(crate) fn va(call: &DrmCall<'_>, args: &mut DrmGemVa) -> Handled {
                 .map_err(|_| Errno::INVAL)?;
             // Where the mapping has the end of the buffer.
             let part = asked.saturating_sub(args.offset_in_bo);
-            if (1..args.map_size).contains(&part) && asked.next_multiple_of(PAGE) == args.offset_in_bo + args.map_size {
+            if (1..args.map_size).contains(&part)
+                && asked.next_multiple_of(PAGE) == args.offset_in_bo + args.map_size
+            {
                 memory.set_requested(args.va_address, part);
             }
             let mapped = Mapped {

@@ -141,12 +141,15 @@ pub fn is_mask(inst: &Inst, register: u16) -> bool {
     // As a value for all lanes it is named in another place.
     let sources = || inst.operands().filter(|o| !o.is_dst);
     let as_value = sources().any(|o| o.name != Name::src2 && holds(&o));
-    let named = sources().any(|o| o.name == Name::src2 && matches!(file_of(o.operand), Some((RegFile::Sgpr, _))));
-    !as_value && (sources().any(|o| o.name == Name::src2 && holds(&o)) || !named && matches!(register, VCC | VCC_HI))
+    let named = sources()
+        .any(|o| o.name == Name::src2 && matches!(file_of(o.operand), Some((RegFile::Sgpr, _))));
+    !as_value
+        && (sources().any(|o| o.name == Name::src2 && holds(&o))
+            || !named && matches!(register, VCC | VCC_HI))
 }
 
 /// VCC in the scalar file.
-const VCC: u16 = 106;
+pub const VCC: u16 = 106;
 const VCC_HI: u16 = 107;
 
 /// Which word of its operand a scalar register is: VCC, EXEC and pairs begin at even numbers.
@@ -154,7 +157,9 @@ pub fn word_of(inst: &Inst, register: u16, is_dst: bool) -> u32 {
     let place = |o: rocjitsu_isa::OperandRef| match file_of(o.operand) {
         Some((RegFile::Sgpr, first)) if o.is_dst == is_dst => {
             let words = o.bits.div_ceil(32).max(1);
-            (first..first + words).contains(&register).then(|| register - first)
+            (first..first + words)
+                .contains(&register)
+                .then(|| register - first)
         }
         _ => None,
     };
@@ -169,7 +174,18 @@ pub fn is_bitwise(inst: &Inst) -> bool {
         return false;
     };
     const OPERATIONS: [&str; 12] = [
-        "mov_b", "cmov_b", "not_b", "and_b", "or_b", "xor_b", "nand_b", "nor_b", "xnor_b", "andn2_b", "orn2_b", "cselect_b",
+        "mov_b",
+        "cmov_b",
+        "not_b",
+        "and_b",
+        "or_b",
+        "xor_b",
+        "nand_b",
+        "nor_b",
+        "xnor_b",
+        "andn2_b",
+        "orn2_b",
+        "cselect_b",
     ];
     OPERATIONS.iter().any(|start| name.starts_with(start))
         || name.starts_with("and_not") && !name.contains("wrexec")
@@ -193,11 +209,15 @@ pub fn exchanged(inst: &Inst, touch: &Touch) -> (bool, bool) {
     };
     let here = |o: &rocjitsu_isa::OperandRef| match file_of(o.operand) {
         Some((file, first)) => {
-            file == touch.file && (first..first + o.bits.div_ceil(32).max(1)).contains(&touch.register)
+            file == touch.file
+                && (first..first + o.bits.div_ceil(32).max(1)).contains(&touch.register)
         }
         None => false,
     };
     let sources = || inst.operands().filter(|o| !o.is_dst);
     let is_moved = sources().any(|o| o.name == moved && here(&o));
-    (is_moved, !is_moved || sources().any(|o| o.name != moved && here(&o)))
+    (
+        is_moved,
+        !is_moved || sources().any(|o| o.name != moved && here(&o)),
+    )
 }

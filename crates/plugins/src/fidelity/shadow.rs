@@ -1,7 +1,7 @@
 //! Which bytes of registers and memory hold values that are not exact. Only those take room.
 
-use std::collections::BTreeMap;
 use foldhash::HashMap;
+use std::collections::BTreeMap;
 
 use rocjitsu_isa::RegFile;
 use rocjitsu_observe::Touch;

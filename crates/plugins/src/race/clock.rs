@@ -166,11 +166,25 @@ mod tests {
         clocks.join(&other);
         let known: Vec<u32> = clocks.0.iter().map(|&(wave, _)| wave).collect();
         assert_eq!(known, [0, 1, 3, 4, 5, 7, 8, 9, 100, 200]);
-        for (wave, then) in [(0, 1), (1, 50), (3, 50), (4, 5), (5, 50), (7, 8), (8, 50), (100, 101), (2, 0), (300, 0)] {
+        for (wave, then) in [
+            (0, 1),
+            (1, 50),
+            (3, 50),
+            (4, 5),
+            (5, 50),
+            (7, 8),
+            (8, 50),
+            (100, 101),
+            (2, 0),
+            (300, 0),
+        ] {
             assert_eq!(clocks.get(wave, Kind::Load), then, "{wave}");
         }
         let mut lds = Clocks::default();
         lds.join_lds(&clocks);
-        assert_eq!((lds.get(4, Kind::LdsStore), lds.get(4, Kind::Store)), (5, 0));
+        assert_eq!(
+            (lds.get(4, Kind::LdsStore), lds.get(4, Kind::Store)),
+            (5, 0)
+        );
     }
 }

@@ -293,7 +293,9 @@ mod tests {
         let mut lists: Vec<Vec<(u32, bool)>> = vec![Vec::new(); 64];
         let mut state = 1u64;
         let mut random = |below: u64| {
-            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            state = state
+                .wrapping_mul(6364136223846793005)
+                .wrapping_add(1442695040888963407);
             (state >> 33) % below
         };
         for _ in 0..20000 {
@@ -301,9 +303,12 @@ mod tests {
             let (at, bytes) = (random(56), 1 + random(8));
             let mut met = Vec::new();
             let base = PAGE - 32;
-            shadow.access(base + at, bytes as u32, entry(wave, write), &mut |old, at| {
-                met.push((at - base, old.wave, old.flags().write))
-            });
+            shadow.access(
+                base + at,
+                bytes as u32,
+                entry(wave, write),
+                &mut |old, at| met.push((at - base, old.wave, old.flags().write)),
+            );
             // Entries are told with the first byte that they share in a word.
             let mut expected = Vec::new();
             for byte in at..at + bytes {

@@ -69,10 +69,15 @@ impl Watching {
         watching
     }
 
-    /// The records of the plugin `index`.
-    pub fn records(&self, index: usize) -> Vec<Value> {
+    /// What the plugin `index` has written.
+    pub fn text(&self, index: usize) -> String {
         let bytes = self.outputs[index].lock().expect("not poisoned");
-        let text = String::from_utf8(bytes.clone()).expect("text");
+        String::from_utf8(bytes.clone()).expect("text")
+    }
+
+    /// The same as records.
+    pub fn records(&self, index: usize) -> Vec<Value> {
+        let text = self.text(index);
         let parse = |line: &str| serde_json::from_str(line).expect("a JSON line");
         text.lines().map(parse).collect()
     }
@@ -112,6 +117,25 @@ impl Run {
         }
     }
 
+    /// Tells plugins of the code; how to run it with them.
+    fn watched<'a>(
+        &self,
+        launch: &Launch,
+        plugins: &'a Plugins,
+        threads: usize,
+    ) -> Result<Options<'a>, String> {
+        let code = Code {
+            base: self.placed.code.bias,
+            file: launch.code.data(),
+        };
+        plugins.code_loaded(&code).map_err(|e| e.to_string())?;
+        Ok(Options {
+            threads,
+            eager_registers: false,
+            observer: plugins,
+        })
+    }
+
     /// Runs it, watched, and finishes the plugins.
     pub fn go(
         &self,
@@ -119,16 +143,7 @@ impl Run {
         plugins: &Plugins,
         threads: usize,
     ) -> Result<Statistics, String> {
-        let code = Code {
-            base: self.placed.code.bias,
-            file: launch.code.data(),
-        };
-        plugins.code_loaded(&code).map_err(|e| e.to_string())?;
-        let options = Options {
-            threads,
-            eager_registers: false,
-            observer: plugins,
-        };
+        let options = self.watched(launch, plugins, threads)?;
         let run = self.engine.run(launch, &self.placed, &options);
         let finished = plugins.finish().map_err(|e| e.to_string());
         let run = run.map_err(|e| format!("{e:#}"))?;
@@ -143,16 +158,7 @@ impl Run {
         threads: usize,
         request: &AtomicBool,
     ) -> Result<u32, String> {
-        let code = Code {
-            base: self.placed.code.bias,
-            file: launch.code.data(),
-        };
-        plugins.code_loaded(&code).map_err(|e| e.to_string())?;
-        let options = Options {
-            threads,
-            eager_registers: false,
-            observer: plugins,
-        };
+        let options = self.watched(launch, plugins, threads)?;
         let stops = Stops {
             request: Some(request),
             ..Stops::default()
@@ -160,7 +166,9 @@ impl Run {
         let (mut suspended, mut count) = (None, 0);
         loop {
             request.store(false, Ordering::Release);
-            let ended = self.engine.go(launch, &self.placed, &options, Some(&stops), suspended);
+            let ended = self
+                .engine
+                .go(launch, &self.placed, &options, Some(&stops), suspended);
             match ended.map_err(|e| format!("{e:#}"))? {
                 Ended::Done(_) => break,
                 Ended::Suspended(left) => suspended = Some(*left),

@@ -31,7 +31,7 @@ impl Plugin for Asks {
 /// `race` first: with it a dispatch runs on one thread.
 const PLUGINS: [&str; 6] = [
     "race",
-    "trace:workgroup=all,limit=1000000",
+    "trace:workgroup=3",
     "data_hazard",
     "memcheck:uninitialised=all",
     "instruction_mix",
@@ -40,7 +40,7 @@ const PLUGINS: [&str; 6] = [
 
 #[test]
 fn plugins_hear_of_all_of_a_dispatch_that_stops_and_goes_on() {
-    for name in ["hip_lds_reduce", "hip_tiled_matmul", "softmax_f32"] {
+    for name in ["hip_lds_reduce", "hip_tiled_matmul"] {
         let launch = described(&data(&format!("corpus/built/{name}.json")), Target::Gfx942);
         for threads in [1, 3] {
             let chosen = &PLUGINS[usize::from(threads > 1)..];
@@ -60,12 +60,19 @@ fn plugins_hear_of_all_of_a_dispatch_that_stops_and_goes_on() {
             assert!(stops.expect("runs") > 3, "{name}");
             assert!(run.is_right(&launch), "{name}");
             for (index, plugin) in chosen.iter().enumerate() {
-                let (mut one, mut other) = (whole.records(index), parts.records(index));
-                // Workgroups of which one ends later than another trace in another order.
-                for records in [&mut one, &mut other] {
-                    records.sort_by_key(ToString::to_string);
-                }
-                assert!(one == other, "{name} {plugin}: {} and {} records", one.len(), other.len());
+                // Workgroups of which one ends later than another are told of in another order.
+                let lines = |watching: &Watching| {
+                    let text = watching.text(index);
+                    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+                    lines.sort_unstable();
+                    lines
+                };
+                let (one, other) = (lines(&whole), lines(&parts));
+                let counts = (one.len(), other.len());
+                assert!(
+                    !one.is_empty() && one == other,
+                    "{name} {plugin}: {counts:?}"
+                );
             }
         }
     }
