@@ -22,13 +22,13 @@ const VM_VSRC: u32 = 7;
 /// More operations than a counter can tell of.
 const MANY: usize = 64;
 
-/// What completes in the order of issue; operations of different pipes overtake each other.
+/// What completes in the order of issue; operations of different pipes overtake each other. Matrix products count as plain
+/// arithmetic: later LLVM has a pipe for them, but the code that Triton compiles takes them in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pipe {
     Plain,
     Double,
     Trans,
-    Matrix,
     Lds,
     Flat,
     Memory,
@@ -48,7 +48,6 @@ impl Pipe {
         match () {
             () if classes.any(Class::DS) => Pipe::Lds,
             () if classes.any(Class::VMEM) => Pipe::Memory,
-            () if classes.any(Class::WMMA) => Pipe::Matrix,
             () if classes.any(Class::TRANS) => Pipe::Trans,
             () if name.contains("_f64") => Pipe::Double,
             () => Pipe::Plain,

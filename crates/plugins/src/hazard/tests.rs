@@ -363,7 +363,7 @@ fn the_expert_scheduling_mode_leaves_waits_to_the_program() {
         // A product of eight registers ends behind what came before; what reads its result ends behind it.
         (&[ADD, PRODUCT, BUT_ONE, STORE], vec![]),
         (&[PRODUCT, READS, BUT_ONE, STORES], vec![]),
-        (&[PRODUCT, ADD, BUT_ONE, STORES], vec![result(16, 0)]),
+        (&[PRODUCT, EXP, BUT_ONE, STORES], vec![result(16, 0)]),
         // What LDS reads is overwritten.
         (&[STORE, MOVE], vec![memory(4, 0)]),
         (&[STORE, SOURCES, MOVE], vec![]),
