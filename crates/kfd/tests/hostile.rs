@@ -331,10 +331,79 @@ fn a_machine_without_gpus_has_a_driver() {
     let mut apertures = abi::GetProcessAperturesNew::default();
     client.raw(0x14, &mut apertures).unwrap();
     assert_eq!(apertures.num_of_nodes, 0);
-    let mut events = abi::CreateEvent::default();
-    client.raw(0x08, &mut events).unwrap();
     let mut clock = abi::GetClockCounters::default();
     client.raw(0x05, &mut clock).unwrap();
     assert_eq!(clock.gpu_clock_counter, 0);
     assert!(clock.system_clock_counter > 0);
+}
+
+/// Without a GPU the thunk has no memory for an event page: it maps the one that CREATE_EVENT names.
+#[test]
+fn without_a_page_of_the_programs_the_driver_makes_one() {
+    const PAGE: usize = 32 << 10;
+    let client = Client::new(Machine::new(Vec::new())).unwrap();
+    // An event without a slot needs no page.
+    let mut other = abi::CreateEvent {
+        event_type: abi::event_type::MEMORY,
+        ..Default::default()
+    };
+    client.raw(0x08, &mut other).unwrap();
+    assert_eq!((other.event_page_offset, other.event_slot_index), (0, 0));
+    let (mut event, mut second) = (abi::CreateEvent::default(), abi::CreateEvent::default());
+    client.raw(0x08, &mut event).unwrap();
+    client.raw(0x08, &mut second).unwrap();
+    assert_eq!((event.event_slot_index, second.event_slot_index), (1, 2));
+    assert_eq!(event.event_page_offset, second.event_page_offset);
+    let offset = event.event_page_offset;
+    let ask = |client: &Client, bytes, offset| {
+        let null = std::ptr::null_mut();
+        let kfd = client.kfd.as_fd();
+        client
+            .driver
+            .mmap(kfd, null, bytes, 3, libc::MAP_SHARED, offset as i64)
+    };
+    // Whole, or as much as libraries map that know 256 events.
+    assert_eq!(ask(&client, PAGE, offset), None);
+    assert_eq!(ask(&client, 4096, offset), None);
+    for (bytes, offset) in [(PAGE + 1, offset), (4096, offset + 4096), (4096, 1 << 63)] {
+        assert_eq!(
+            ask(&client, bytes, offset),
+            Some(Err(Errno::INVAL)),
+            "{offset:#x}"
+        );
+    }
+    // SAFETY: a fresh mapping of the file, which is that long.
+    let slots = unsafe {
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let kfd = client.kfd.as_raw_fd();
+        let at = libc::mmap(
+            std::ptr::null_mut(),
+            PAGE,
+            protection,
+            libc::MAP_SHARED,
+            kfd,
+            offset as i64,
+        );
+        assert_ne!(at, libc::MAP_FAILED);
+        std::slice::from_raw_parts(at.cast::<u64>(), PAGE / 8)
+    };
+    assert!(slots.iter().all(|&slot| slot == u64::MAX));
+    let mut id = abi::EventId {
+        event_id: event.event_id,
+        pad: 0,
+    };
+    client.raw(0x0a, &mut id).unwrap();
+    assert!(client.wait(event.event_id, 0).unwrap().is_some());
+    assert!(client.wait(second.event_id, 0).unwrap().is_none());
+    // SAFETY: the mapping of above, which nobody uses any more.
+    unsafe { libc::munmap(slots.as_ptr().cast_mut().cast(), PAGE) };
+}
+
+#[test]
+fn an_event_page_of_the_drivers_stays_the_event_page() {
+    let client = Client::new(machine(1)).unwrap();
+    let event = client.event(abi::event_type::SIGNAL).unwrap();
+    assert!(client.first_event().is_err());
+    let other = client.event(abi::event_type::SIGNAL).unwrap();
+    assert_eq!((event, other), (1, 2));
 }
