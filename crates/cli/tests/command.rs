@@ -439,6 +439,16 @@ fn the_doctor_reports_and_answers_for_targets() {
             "{check}"
         );
     }
+    // By `--gpu`, too, as `run` and `demo`.
+    let lib = std::path::Path::new(root).join("usr/lib");
+    std::fs::create_dir_all(&lib).unwrap();
+    std::fs::write(lib.join("libhsa-runtime64.so.1"), "gfx942").unwrap();
+    let (_, text) = ends(&["doctor", "--gpu", "mi455x", "--root", root]);
+    assert!(text.contains("No ROCr here knows gfx1250"), "{text}");
+    std::fs::remove_dir_all(lib).unwrap();
+    let both = ["doctor", "--gpu", "mi455x", "--config", "mi455x"];
+    assert!(fails(2, &both).contains("--config"));
+    assert!(fails(2, &["doctor", "--gpu", "mi999"]).contains("the presets are"));
     assert!(fails(2, &["doctor", "--config", "mi999"]).contains("neither a preset"));
     assert!(fails(2, &["doctor", "--root", "/absent"]).contains("--root: /absent"));
 }
