@@ -1,7 +1,8 @@
 //! `coverage`: which instructions and source lines executed. A record for each kernel, and an lcov file on request.
 
+use foldhash::HashMap;
 use std::any::Any;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
@@ -21,7 +22,7 @@ pub fn make(mut options: Options, lines: Lines) -> Result<Box<dyn Plugin>, Strin
         all: options.switch("missed", false)?,
         symbols: Symbols::default(),
         kernels: BTreeMap::new(),
-        counts: HashMap::new(),
+        counts: HashMap::default(),
     };
     options.finish(&["lcov", "missed", "file"])?;
     Ok(Box::new(coverage))

@@ -10,7 +10,8 @@ mod clock;
 mod order;
 mod shadow;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use foldhash::{HashMap, HashSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rocjitsu_isa::Target;
@@ -41,14 +42,14 @@ pub fn make(mut options: Options, lines: Lines) -> Result<Box<dyn Plugin>, Strin
         rules: Rules::of(Target::Gfx942),
         cluster: 1,
         waves: Vec::new(),
-        numbers: HashMap::new(),
-        groups: HashMap::new(),
-        clusters: HashMap::new(),
+        numbers: HashMap::default(),
+        groups: HashMap::default(),
+        clusters: HashMap::default(),
         global: Shadow::default(),
-        sync: HashMap::new(),
+        sync: HashMap::default(),
         sites: Vec::new(),
-        places: HashMap::new(),
-        facts: HashMap::new(),
+        places: HashMap::default(),
+        facts: HashMap::default(),
         found: BTreeMap::new(),
         total: 0,
         stores: Vec::new(),
@@ -207,30 +208,24 @@ impl Race {
             object: facts.object && access.kind == AccessKind::Atomic,
             swaps: facts.swaps,
         };
-        let entry = Entry {
-            wave: number,
-            epoch: front.epoch,
-            site,
-            lane: access.lane,
-            mask: 0,
-            flags,
-        };
+        let entry = Entry::new(number, front.epoch, site, access.lane, flags);
         let mut races = Vec::new();
         let clocks = &front.clocks;
         let rules = &self.rules;
         let mut check = |old: &Entry, at: u64| {
-            let kind = Kind::of(global, old.flags.write, old.flags.detached);
+            let of = old.flags();
+            let kind = Kind::of(global, of.write, of.detached);
             if old.wave == number {
                 // A copy to LDS that is still under way is not ordered before what follows it, unless the wave has
                 // seen its arrival at a barrier.
-                let under_way = old.flags.detached && front.is_pending(old.epoch);
-                let known = clocks.get(number, kind) >= old.epoch || old.flags.object;
+                let under_way = of.detached && front.is_pending(old.epoch);
+                let known = clocks.get(number, kind) >= old.epoch || of.object;
                 if under_way && !known && !flags.object && old.epoch != entry.epoch {
                     races.push((*old, at));
                 }
                 return;
             }
-            if !old.flags.write && !writes || rules.both_sync(old.flags, flags) {
+            if !of.write && !writes || rules.both_sync(of, flags) {
                 return;
             }
             if clocks.get(old.wave, kind) < old.epoch {
@@ -252,7 +247,8 @@ impl Race {
                 at,
             };
             // Two stores of the same value are known by what they leave.
-            let stores = old.flags.write && access.kind == AccessKind::Store && !old.flags.atomic;
+            let of = old.flags();
+            let stores = of.write && access.kind == AccessKind::Store && !of.atomic;
             match stores.then(|| byte_at(state, access.space, at)).flatten() {
                 Some(byte) => self.stores.push((race, byte)),
                 None => self.report(&race)?,
@@ -335,13 +331,14 @@ impl Race {
         if *count > 1 || self.found.len() > self.limit {
             return Ok(());
         }
+        let of = old.flags();
         let writes = access.kind != AccessKind::Load;
         let mut record = json!({
             "plugin": "race",
             "space": if lds { "lds" } else { "global" },
             "kernel": self.kernel,
             "address": format!("{at:#x}"),
-            "first": self.party(old.wave, old.site, old.lane, old.flags.write, old.flags.atomic),
+            "first": self.party(old.wave, old.site, old.lane, of.write, of.atomic),
             "second": self.party(number, site, access.lane, writes, access.kind == AccessKind::Atomic),
         });
         if let Some(memory) = self.memory.as_ref().filter(|_| !lds) {

@@ -8,3 +8,4 @@ mod foreign;
 mod mutation;
 mod rig;
 mod seeded;
+mod suspended;

@@ -1,14 +1,15 @@
 //! Runs launches with plugins and collects what they write.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use rocjitsu_cli::engine::{Engine, Options};
+use rocjitsu_cli::engine::{Ended, Engine, Options};
 use rocjitsu_cli::launch::Launch;
 use rocjitsu_cli::launch::from_description::Selection;
 use rocjitsu_cli::launch::place::{Placed, Statistics};
 use rocjitsu_config::preset_for_target;
-use rocjitsu_gpu::dispatch::jit;
+use rocjitsu_gpu::dispatch::{Stops, jit};
 use rocjitsu_gpu::memory::Memory;
 use rocjitsu_isa::Target;
 use rocjitsu_lanes::Backend;
@@ -68,10 +69,15 @@ impl Watching {
         watching
     }
 
-    /// The records of the plugin `index`.
-    pub fn records(&self, index: usize) -> Vec<Value> {
+    /// What the plugin `index` has written.
+    pub fn text(&self, index: usize) -> String {
         let bytes = self.outputs[index].lock().expect("not poisoned");
-        let text = String::from_utf8(bytes.clone()).expect("text");
+        String::from_utf8(bytes.clone()).expect("text")
+    }
+
+    /// The same as records.
+    pub fn records(&self, index: usize) -> Vec<Value> {
+        let text = self.text(index);
         let parse = |line: &str| serde_json::from_str(line).expect("a JSON line");
         text.lines().map(parse).collect()
     }
@@ -111,6 +117,25 @@ impl Run {
         }
     }
 
+    /// Tells plugins of the code; how to run it with them.
+    fn watched<'a>(
+        &self,
+        launch: &Launch,
+        plugins: &'a Plugins,
+        threads: usize,
+    ) -> Result<Options<'a>, String> {
+        let code = Code {
+            base: self.placed.code.bias,
+            file: launch.code.data(),
+        };
+        plugins.code_loaded(&code).map_err(|e| e.to_string())?;
+        Ok(Options {
+            threads,
+            eager_registers: false,
+            observer: plugins,
+        })
+    }
+
     /// Runs it, watched, and finishes the plugins.
     pub fn go(
         &self,
@@ -118,20 +143,40 @@ impl Run {
         plugins: &Plugins,
         threads: usize,
     ) -> Result<Statistics, String> {
-        let code = Code {
-            base: self.placed.code.bias,
-            file: launch.code.data(),
-        };
-        plugins.code_loaded(&code).map_err(|e| e.to_string())?;
-        let options = Options {
-            threads,
-            eager_registers: false,
-            observer: plugins,
-        };
+        let options = self.watched(launch, plugins, threads)?;
         let run = self.engine.run(launch, &self.placed, &options);
         let finished = plugins.finish().map_err(|e| e.to_string());
         let run = run.map_err(|e| format!("{e:#}"))?;
         finished.map(|()| run)
+    }
+
+    /// The same, where `request` stops the dispatch, which goes on at once. Returns how often it stopped.
+    pub fn in_parts(
+        &self,
+        launch: &Launch,
+        plugins: &Plugins,
+        threads: usize,
+        request: &AtomicBool,
+    ) -> Result<u32, String> {
+        let options = self.watched(launch, plugins, threads)?;
+        let stops = Stops {
+            request: Some(request),
+            ..Stops::default()
+        };
+        let (mut suspended, mut count) = (None, 0);
+        loop {
+            request.store(false, Ordering::Release);
+            let ended = self
+                .engine
+                .go(launch, &self.placed, &options, Some(&stops), suspended);
+            match ended.map_err(|e| format!("{e:#}"))? {
+                Ended::Done(_) => break,
+                Ended::Suspended(left) => suspended = Some(*left),
+            }
+            count += 1;
+        }
+        plugins.finish().map_err(|e| e.to_string())?;
+        Ok(count)
     }
 
     /// Whether the buffers hold what they should.
