@@ -141,6 +141,13 @@ pub struct Dispatch<'a> {
     pub memory: &'a Arc<dyn MemoryView>,
 }
 
+impl Dispatch<'_> {
+    /// What tells its GPU from others of the run, as long as somebody holds [`Dispatch::memory`].
+    pub fn gpu(&self) -> usize {
+        Arc::as_ptr(self.memory).addr()
+    }
+}
+
 /// A dispatch that has ended.
 #[derive(Clone, Copy, Debug)]
 pub struct Ended<'a> {

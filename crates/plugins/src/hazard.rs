@@ -42,7 +42,6 @@ pub fn make(mut options: Options, lines: Lines) -> Result<Box<dyn Plugin>, Strin
         replays,
         symbols: Symbols::default(),
         kernels: HashMap::new(),
-        target: Target::Gfx942,
         waves: HashMap::new(),
         known: HashMap::new(),
         found: BTreeMap::new(),
@@ -77,10 +76,9 @@ struct Hazard {
     replays: bool,
     symbols: Symbols,
     kernels: HashMap<u64, String>,
-    target: Target,
     waves: HashMap<WaveKey, Following>,
-    /// By address, lanes and banks.
-    known: HashMap<(u64, u32, u32), (u128, Arc<Known>)>,
+    /// By target, address, lanes and banks.
+    known: HashMap<(Target, u64, u32, u32), (u128, Arc<Known>)>,
     /// Hazards by kind and the addresses of both instructions, with how often they were met.
     found: BTreeMap<(String, &'static str, u64, u64), u64>,
 }
@@ -121,7 +119,8 @@ impl Hazard {
                 translation: translated(inst),
             })
         };
-        let entry = self.known.entry((instruction.pc, lanes, banks));
+        let place = (inst.target(), instruction.pc, lanes, banks);
+        let entry = self.known.entry(place);
         let (word, known) = entry.or_insert_with(|| (inst.word(), fresh()));
         if *word != inst.word() {
             (*word, *known) = (inst.word(), fresh());
@@ -162,7 +161,7 @@ impl Hazard {
 
     fn early(&mut self, step: &Step<'_>, hazard: &'static str, early: &Early) -> Outcome {
         let (counter, enough) = early.wait;
-        let target = self.target;
+        let target = step.instruction.inst.target();
         self.report(step, hazard, &early.instruction, |symbols| {
             json!({
                 "register": register_name(early.register.0, early.register.1),
@@ -204,7 +203,7 @@ impl Hazard {
         register: String,
         wait: &str,
     ) -> Outcome {
-        let name = match self.target.generation() {
+        let name = match step.instruction.inst.target().generation() {
             12.. => "s_wait_alu",
             _ => "s_waitcnt_depctr",
         };
@@ -236,7 +235,6 @@ impl Plugin for Hazard {
     }
 
     fn dispatch_begins(&mut self, dispatch: &Dispatch<'_>) -> Outcome {
-        self.target = dispatch.target;
         self.kernels.insert(dispatch.id, dispatch.kernel.to_owned());
         Ok(())
     }
@@ -260,7 +258,7 @@ impl Plugin for Hazard {
         }
         wave.recent.issue(facts);
         let lanes = step.wave.lanes;
-        if let Some(kind) = Kind::of(self.target, lanes) {
+        if let Some(kind) = Kind::of(step.instruction.inst.target(), lanes) {
             if let Some(old) = wave.stale.step(kind, facts, lanes) {
                 let register = register_name(RegFile::Sgpr, old.register);
                 self.stale(

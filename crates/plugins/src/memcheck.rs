@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use rocjitsu_isa::RegFile;
 use rocjitsu_observe::{
-    Access, AccessKind, Allocation, Code, Concurrency, Dispatch, Events, Family, Lines, MemoryView,
-    Outcome, Plugin, Space, State, Step, Touch, Wave, Workgroup,
+    Access, AccessKind, Allocation, Code, Concurrency, Dispatch, Ended, Events, Family, Lines,
+    MemoryView, Outcome, Plugin, Space, State, Step, Touch, Wave, Workgroup,
 };
 use serde_json::{Value, json};
 
@@ -83,14 +83,12 @@ pub fn make(mut options: Options, lines: Lines) -> Result<Box<dyn Plugin>, Strin
         lines,
         fail,
         uninitialised: uninitialised.local,
-        written: uninitialised.global.then(Written::default),
+        follows: uninitialised.global,
         redzone: redzone.unwrap_or(0),
         heat: heat.then(BTreeMap::new),
         symbols: Symbols::default(),
-        memory: None,
-        kernels: HashMap::new(),
-        recent: None,
-        past: BTreeMap::new(),
+        gpus: HashMap::new(),
+        running: HashMap::new(),
         lds: HashMap::new(),
         registers: HashMap::new(),
         found: BTreeMap::new(),
@@ -111,25 +109,40 @@ type WaveKey = (u64, u64, u32);
 /// Bytes read and written, by page of 4 KiB from the start of an allocation.
 type Heat = BTreeMap<u64, [u64; 2]>;
 
+/// A GPU's memory, by [`Dispatch::gpu`].
+struct Gpu {
+    memory: Arc<dyn MemoryView>,
+    /// Allocations that existed when an earlier dispatch began.
+    past: BTreeMap<u64, Allocation>,
+    /// Bytes that were written, if reads of others are looked for.
+    written: Option<Written>,
+}
+
+/// A dispatch under way: queues and GPUs work at the same time.
+struct Running {
+    gpu: usize,
+    kernel: String,
+    /// LDS bytes that it asked for.
+    lds: u32,
+    /// The allocation that the last access was in.
+    recent: Option<Allocation>,
+}
+
 struct Memcheck {
     lines: Lines,
     fail: bool,
     /// Whether reads of LDS and registers are looked at.
     uninitialised: bool,
-    /// Bytes of global memory that were written, if reads of others are looked for.
-    written: Option<Written>,
+    /// Whether reads of global memory that nothing has written are looked for.
+    follows: bool,
     /// Bytes around allocations in which an access is meant for these.
     redzone: u64,
-    /// The heat of allocations, by their start, if it is wanted.
-    heat: Option<BTreeMap<u64, (Allocation, Heat)>>,
+    /// The heat of allocations, by GPU and start, if it is wanted.
+    heat: Option<BTreeMap<(usize, u64), (Allocation, Heat)>>,
     symbols: Symbols,
-    memory: Option<Arc<dyn MemoryView>>,
-    /// Name and LDS bytes of the kernels, by dispatch.
-    kernels: HashMap<u64, (String, u32)>,
-    /// The allocation that the last access was in.
-    recent: Option<Allocation>,
-    /// Allocations that existed when an earlier dispatch began.
-    past: BTreeMap<u64, Allocation>,
+    gpus: HashMap<usize, Gpu>,
+    /// By the dispatch's number.
+    running: HashMap<u64, Running>,
     /// LDS bytes that have been written, by workgroup.
     lds: HashMap<(u64, u64), Vec<bool>>,
     /// Lanes of VGPRs that have been written, by wave.
@@ -139,13 +152,18 @@ struct Memcheck {
 }
 
 /// Counts an access that lies in an allocation.
-fn warm(heat: &mut BTreeMap<u64, (Allocation, Heat)>, inside: &Allocation, access: &Access) {
+fn warm(
+    heat: &mut BTreeMap<(usize, u64), (Allocation, Heat)>,
+    gpu: usize,
+    inside: &Allocation,
+    access: &Access,
+) {
     let offset = access.address.wrapping_sub(inside.start);
     if offset >= inside.bytes {
         return;
     }
     let (known, pages) = heat
-        .entry(inside.start)
+        .entry((gpu, inside.start))
         .or_insert_with(|| (inside.clone(), Heat::new()));
     if known != inside {
         // Another one lies where one was freed; its pages are its own.
@@ -169,13 +187,13 @@ fn kind_name(kind: AccessKind) -> &'static str {
     }
 }
 
+/// Something wrong with an access: its kind and what is known of it.
+type Wrong = (&'static str, Value);
+
 impl Memcheck {
     fn report(&mut self, error: &'static str, step: &Step<'_>, detail: Value) -> Outcome {
-        let kernel = self
-            .kernels
-            .get(&step.wave.dispatch)
-            .map(|(name, _)| name.clone())
-            .unwrap_or_default();
+        let running = self.running.get(&step.wave.dispatch);
+        let kernel = running.map(|r| r.kernel.clone()).unwrap_or_default();
         let place = (error, kernel, step.instruction.pc);
         let count = self.found.entry(place.clone()).or_default();
         *count += 1;
@@ -198,7 +216,10 @@ impl Memcheck {
     }
 
     /// What is wrong with a global access.
-    fn global(&mut self, access: &Access, scalar: bool) -> Option<(&'static str, Value)> {
+    fn global(&mut self, step: &Step<'_>, access: &Access) -> Option<Wrong> {
+        let scalar = step.instruction.family == Family::Scalar;
+        let running = self.running.get_mut(&step.wave.dispatch)?;
+        let gpu = self.gpus.get(&running.gpu)?;
         // Compilers widen scalar loads as far as the line that they are in goes.
         let room = if scalar { LINE } else { 1 };
         let inside = |a: &Allocation| {
@@ -206,95 +227,124 @@ impl Memcheck {
             let end = a.bytes.next_multiple_of(room);
             offset < a.bytes && u64::from(access.bytes) <= end - offset
         };
-        if self.recent.as_ref().is_some_and(inside) {
+        if running.recent.as_ref().is_some_and(inside) {
             return None;
         }
-        let memory = self.memory.as_ref()?;
-        let found = memory.allocation(access.address);
-        let near = memory.describe(access.address);
-        match found {
+        match gpu.memory.allocation(access.address) {
             Some(allocation) if inside(&allocation) => {
-                self.recent = Some(allocation);
+                running.recent = Some(allocation);
                 None
             }
             // Runs that lie one behind the other may be parts of one allocation of the program.
-            Some(allocation) if is_followed(&**memory, &allocation, access) => None,
+            Some(allocation) if is_followed(&*gpu.memory, &allocation, access) => None,
             Some(allocation) => Some(("out_of_bounds", outside(&allocation, access.address))),
             None => {
-                let earlier = self.past.range(..=access.address).next_back();
+                let earlier = gpu.past.range(..=access.address).next_back();
                 let freed = earlier.filter(|(_, a)| access.address - a.start < a.bytes);
                 Some(match freed {
                     Some((_, a)) => ("use_after_free", outside(a, access.address)),
-                    None => match beside(&**memory, access.address, self.redzone) {
+                    None => match beside(&*gpu.memory, access.address, self.redzone) {
                         Some(a) => ("out_of_bounds", outside(&a, access.address)),
-                        None => ("unmapped", json!({ "near": near })),
+                        None => {
+                            let near = gpu.memory.describe(access.address);
+                            ("unmapped", json!({ "near": near }))
+                        }
                     },
                 })
             }
         }
     }
 
-    fn check(&mut self, step: &Step<'_>, access: &Access, state: &dyn State) -> Outcome {
-        let mut wrong = match access.space {
-            Space::Global => {
-                let scalar = step.instruction.family == Family::Scalar;
-                self.global(access, scalar)
+    /// What is wrong with an access of LDS.
+    fn lds(&self, step: &Step<'_>, access: &Access, allocated: usize) -> Option<Wrong> {
+        // Hardware allocates blocks; what the kernel asked for is less.
+        let running = self.running.get(&step.wave.dispatch);
+        let asked = running.map(|r| u64::from(r.lds.next_multiple_of(4)));
+        let size = asked.unwrap_or(allocated as u64);
+        let end = access.address + u64::from(access.bytes);
+        (end > size).then(|| ("lds_out_of_bounds", json!({ "bytes": size })))
+    }
+
+    /// Whether an atomic access is not aligned, with the memory that it is to.
+    fn misaligned(&self, step: &Step<'_>, access: &Access, allocated: usize) -> Option<Wrong> {
+        let aligned = access.address.is_multiple_of(access.bytes.into());
+        if access.kind != AccessKind::Atomic || aligned {
+            return None;
+        }
+        let running = self.running.get(&step.wave.dispatch);
+        let memory = running.and_then(|r| self.gpus.get(&r.gpu));
+        let memory = memory.map(|gpu| &gpu.memory);
+        let detail = match (access.space, memory) {
+            (Space::Lds, _) => {
+                json!({ "bytes": running.map_or(allocated as u64, |r| r.lds.into()) })
             }
+            (_, Some(memory)) => match memory.allocation(access.address) {
+                Some(found) => outside(&found, access.address),
+                None => json!({ "near": memory.describe(access.address) }),
+            },
+            (_, None) => json!({}),
+        };
+        Some(("misaligned_atomic", detail))
+    }
+
+    fn check(&mut self, step: &Step<'_>, access: &Access, state: &dyn State) -> Outcome {
+        let allocated = state.lds().len();
+        let mut wrong = match access.space {
+            Space::Global => self.global(step, access),
             // The engine itself checks every lane's scratch.
             Space::Scratch => None,
-            Space::Lds => {
-                // Hardware allocates blocks; what the kernel asked for is less.
-                let asked = self.kernels.get(&step.wave.dispatch);
-                let size = asked.map_or(state.lds().len() as u64, |(_, bytes)| {
-                    u64::from(bytes.next_multiple_of(4))
-                });
-                let end = access.address + u64::from(access.bytes);
-                (end > size).then(|| ("lds_out_of_bounds", json!({ "bytes": size })))
-            }
+            Space::Lds => self.lds(step, access, allocated),
         };
-        if wrong.is_none() && access.space == Space::Global {
-            wrong = self.global_bytes(step, access);
+        if wrong.is_none() {
+            wrong = match access.space {
+                Space::Global => self.global_bytes(step, access),
+                Space::Lds if self.uninitialised => self.lds_bytes(step, access, allocated),
+                _ => None,
+            };
         }
-        if access.kind == AccessKind::Atomic && !access.address.is_multiple_of(access.bytes.into())
-        {
-            wrong = Some(("misaligned_atomic", json!({})));
+        let misaligned = self.misaligned(step, access, allocated);
+        for (error, mut detail) in wrong.into_iter().chain(misaligned) {
+            detail["access"] = kind_name(access.kind).into();
+            detail["address"] = format!("{:#x}", access.address).into();
+            detail["size"] = access.bytes.into();
+            detail["lane"] = access.lane.into();
+            self.report(error, step, detail)?;
         }
-        if wrong.is_none() && self.uninitialised && access.space == Space::Lds {
-            wrong = self.lds_bytes(step, access, state.lds().len());
-        }
-        let Some((error, mut detail)) = wrong else {
-            return Ok(());
-        };
-        detail["access"] = kind_name(access.kind).into();
-        detail["address"] = format!("{:#x}", access.address).into();
-        detail["size"] = access.bytes.into();
-        detail["lane"] = access.lane.into();
-        self.report(error, step, detail)
+        Ok(())
     }
 
     /// Notes bytes of global memory that are written, and looks whether those read have been.
-    fn global_bytes(&mut self, step: &Step<'_>, access: &Access) -> Option<(&'static str, Value)> {
-        let written = self.written.as_mut()?;
-        let memory = self.memory.as_ref()?;
-        let inside = self.recent.as_ref()?;
+    fn global_bytes(&mut self, step: &Step<'_>, access: &Access) -> Option<Wrong> {
+        if !self.follows {
+            return None;
+        }
+        let running = self.running.get(&step.wave.dispatch)?;
+        if access.kind != AccessKind::Load {
+            // Where GPUs share addresses they share memory.
+            let others = self.gpus.iter_mut().filter(|(id, _)| **id != running.gpu);
+            others.for_each(|(_, gpu)| {
+                if let Some(written) = &mut gpu.written {
+                    written.store(access);
+                }
+            });
+        }
+        let Gpu {
+            memory, written, ..
+        } = self.gpus.get_mut(&running.gpu)?;
+        let inside = running.recent.as_ref()?;
         // The host reads and writes it while kernels run.
         if matches!(inside.label.as_str(), "GTT" | "user pointer") {
             return None;
         }
         let scalar = step.instruction.family == Family::Scalar;
-        let byte = written.access(&**memory, access, scalar)?;
+        let byte = written.as_mut()?.access(&**memory, access, scalar)?;
         let mut detail = outside(inside, byte);
         detail["byte"] = format!("{byte:#x}").into();
         Some(("uninitialised_memory", detail))
     }
 
     /// Notes LDS bytes that are written, and looks whether those read have been.
-    fn lds_bytes(
-        &mut self,
-        step: &Step<'_>,
-        access: &Access,
-        size: usize,
-    ) -> Option<(&'static str, Value)> {
+    fn lds_bytes(&mut self, step: &Step<'_>, access: &Access, size: usize) -> Option<Wrong> {
         let group = (step.wave.dispatch, step.wave.group);
         let written = self.lds.entry(group).or_insert_with(|| vec![false; size]);
         let start = access.address as usize;
@@ -380,15 +430,32 @@ impl Plugin for Memcheck {
     }
 
     fn dispatch_begins(&mut self, dispatch: &Dispatch<'_>) -> Outcome {
-        let kernel = (dispatch.kernel.to_owned(), dispatch.lds);
-        self.kernels.insert(dispatch.id, kernel);
-        self.recent = None;
-        if let Some(written) = &mut self.written {
+        let gpu = self.gpus.entry(dispatch.gpu()).or_insert_with(|| Gpu {
+            memory: dispatch.memory.clone(),
+            past: BTreeMap::new(),
+            written: self.follows.then(Written::default),
+        });
+        if let Some(written) = &mut gpu.written {
             written.forget();
         }
-        let now = dispatch.memory.allocations();
-        self.past.extend(now.into_iter().map(|a| (a.start, a)));
-        self.memory = Some(dispatch.memory.clone());
+        let now = gpu.memory.allocations();
+        gpu.past.extend(now.into_iter().map(|a| (a.start, a)));
+        let running = Running {
+            gpu: dispatch.gpu(),
+            kernel: dispatch.kernel.to_owned(),
+            lds: dispatch.lds,
+            recent: None,
+        };
+        self.running.insert(dispatch.id, running);
+        Ok(())
+    }
+
+    fn dispatch_ends(&mut self, ended: &Ended<'_>) -> Outcome {
+        self.running.remove(&ended.id);
+        // Of one that failed, workgroups and waves have not ended.
+        self.lds.retain(|(dispatch, _), _| *dispatch != ended.id);
+        self.registers
+            .retain(|(dispatch, ..), _| *dispatch != ended.id);
         Ok(())
     }
 
@@ -406,10 +473,12 @@ impl Plugin for Memcheck {
     fn accesses(&mut self, step: &Step<'_>, accesses: &[Access], state: &dyn State) -> Outcome {
         accesses.iter().try_for_each(|access| {
             self.check(step, access, state)?;
-            if let (Some(heat), Some(inside)) = (&mut self.heat, &self.recent)
+            let running = self.running.get(&step.wave.dispatch);
+            if let (Some(heat), Some(running)) = (&mut self.heat, running)
+                && let Some(inside) = &running.recent
                 && access.space == Space::Global
             {
-                warm(heat, inside, access);
+                warm(heat, running.gpu, inside, access);
             }
             Ok(())
         })

@@ -1,5 +1,6 @@
 //! Plugins over the corpus and over kernels with seeded faults.
 
+mod concurrent;
 mod corpus;
 mod effects;
 mod failures;

@@ -58,14 +58,19 @@ impl Watching {
             plugins: Plugins::new(),
             outputs: Vec::new(),
         };
+        watching.add(texts);
+        watching
+    }
+
+    /// More plugins by name and options.
+    pub fn add(&mut self, texts: &[&str]) {
         for text in texts {
             let selection: Chosen = text.parse().expect("a selection");
             let (sink, bytes) = Sink::memory();
             let plugin = make(&selection, Lines::new(vec![sink])).expect("a plugin");
-            watching.plugins.add(selection.name, plugin);
-            watching.outputs.push(bytes);
+            self.plugins.add(selection.name, plugin);
+            self.outputs.push(bytes);
         }
-        watching
     }
 
     /// The records of the plugin `index`.
@@ -132,6 +137,17 @@ impl Run {
         let finished = plugins.finish().map_err(|e| e.to_string());
         let run = run.map_err(|e| format!("{e:#}"))?;
         finished.map(|()| run)
+    }
+
+    /// Runs it on one thread, watched by plugins that go on with others.
+    pub fn dispatch(&self, launch: &Launch, plugins: &Plugins) -> Result<Statistics, String> {
+        let options = Options {
+            threads: 1,
+            eager_registers: false,
+            observer: plugins,
+        };
+        let run = self.engine.run(launch, &self.placed, &options);
+        run.map_err(|e| format!("{e:#}"))
     }
 
     /// Whether the buffers hold what they should.
