@@ -4,6 +4,7 @@
 
 mod class;
 mod forwarding;
+mod lds;
 mod loads;
 mod rules;
 mod sgprs;
@@ -16,16 +17,17 @@ use std::sync::Arc;
 
 use rocjitsu_isa::{Format, Name, Op, RegFile, Target};
 use rocjitsu_observe::{
-    Access, Code, Dispatch, Events, Instruction, Lines, Outcome, Plugin, Space, State, Step, Touch,
-    Wave,
+    Access, Code, Dispatch, Ended, Events, Instruction, Lines, Outcome, Plugin, Space, State, Step,
+    Touch, Wave, Workgroup,
 };
 use serde_json::{Value, json};
 
-use crate::counters::{Counter, Issue, is_vector_memory, issued, translated, waited};
+use crate::counters::{Counter, Issue, copies_lds, is_vector_memory, issued, translated, waited};
 use crate::options::Options;
 use crate::symbols::Symbols;
 use crate::trace::register_name;
 use forwarding::Forwarding;
+use lds::Copies;
 use loads::{Early, Loads};
 use rules::Unit;
 use sgprs::{Kind, Stale};
@@ -43,6 +45,7 @@ pub fn make(mut options: Options, lines: Lines) -> Result<Box<dyn Plugin>, Strin
         symbols: Symbols::default(),
         kernels: HashMap::new(),
         waves: HashMap::new(),
+        copies: Copies::default(),
         known: HashMap::new(),
         found: BTreeMap::new(),
     }))
@@ -77,6 +80,8 @@ struct Hazard {
     symbols: Symbols,
     kernels: HashMap<u64, String>,
     waves: HashMap<WaveKey, Following>,
+    /// Copies between memory and LDS.
+    copies: Copies,
     /// By target, address, lanes and banks.
     known: HashMap<(Target, u64, u32, u32), (u128, Arc<Known>)>,
     /// Hazards by kind and the addresses of both instructions, with how often they were met.
@@ -173,6 +178,34 @@ impl Hazard {
         })
     }
 
+    /// Bytes of LDS that an instruction uses while a copy to or from them is under way.
+    fn copied(&mut self, step: &Step<'_>, accesses: &[Access]) -> Outcome {
+        for met in self.copies.met(step.wave, accesses) {
+            let issuer = Wave {
+                index: met.copy.wave,
+                ..*step.wave
+            };
+            let wave = self.waves.get(&key(&issuer));
+            let Some(early) = wave.and_then(|wave| wave.loads.under_way(met.copy.number)) else {
+                continue;
+            };
+            let hazard = ["lds_read", "lds_write"][usize::from(met.writes)];
+            let (counter, enough) = early.wait;
+            let target = step.instruction.inst.target();
+            self.report(step, hazard, &early.instruction, |symbols| {
+                json!({
+                    "address": format!("{:#x}", met.address),
+                    "counter": counter.name(target),
+                    "wait": counter.wait(target, enough),
+                    "use": symbols.describe(step.instruction),
+                    "load": symbols.describe(&early.instruction),
+                    "copied_by": issuer.index,
+                })
+            })?;
+        }
+        Ok(())
+    }
+
     fn close(&mut self, step: &Step<'_>, close: &Close) -> Outcome {
         let first = &close.first.instruction;
         self.report(step, close.rule.name, first, |symbols| {
@@ -221,6 +254,7 @@ impl Hazard {
 impl Plugin for Hazard {
     fn events(&self) -> Events {
         Events::DISPATCHES
+            | Events::WORKGROUPS
             | Events::WAVES
             | Events::BEFORE
             | Events::READS
@@ -236,6 +270,19 @@ impl Plugin for Hazard {
 
     fn dispatch_begins(&mut self, dispatch: &Dispatch<'_>) -> Outcome {
         self.kernels.insert(dispatch.id, dispatch.kernel.to_owned());
+        Ok(())
+    }
+
+    fn dispatch_ends(&mut self, ended: &Ended<'_>) -> Outcome {
+        self.kernels.remove(&ended.id);
+        // Of one that failed, workgroups and waves have not ended.
+        self.waves.retain(|(dispatch, ..), _| *dispatch != ended.id);
+        self.copies.end_dispatch(ended.id);
+        Ok(())
+    }
+
+    fn workgroup_ends(&mut self, workgroup: &Workgroup) -> Outcome {
+        self.copies.end(workgroup.dispatch, workgroup.linear);
         Ok(())
     }
 
@@ -308,6 +355,15 @@ impl Plugin for Hazard {
                 accesses.iter().any(lds),
                 accesses.iter().any(|access| !lds(access)),
             );
+        }
+        let inst = &step.instruction.inst;
+        let number = self.waves.get(&key(step.wave)).map(|w| w.loads.number());
+        match number {
+            Some(number) if copies_lds(inst) => self.copies.copy(step.wave, number, accesses),
+            Some(number) if inst.op().name().contains("barrier_arrive") => {
+                self.copies.arrives(step.wave, number);
+            }
+            _ => self.copied(step, accesses)?,
         }
         Ok(())
     }

@@ -1,21 +1,23 @@
 //! `memcheck`: accesses outside allocations and to freed ones, LDS accesses outside the workgroup's, atomics that are
 //! not aligned; on request reads of LDS bytes, VGPR lanes and bytes of global memory that nothing has written.
 
+mod registers;
 mod written;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use rocjitsu_isa::RegFile;
+use rocjitsu_isa::Target;
 use rocjitsu_observe::{
-    Access, AccessKind, Allocation, Code, Concurrency, Dispatch, Ended, Events, Family, Lines,
-    MemoryView, Outcome, Plugin, Space, State, Step, Touch, Wave, Workgroup,
+    Access, AccessKind, Allocation, Code, Concurrency, Dispatch, Ended, Events, Family, Given,
+    Lines, MemoryView, Outcome, Plugin, Space, State, Step, Touch, Wave, Workgroup,
 };
 use serde_json::{Value, json};
 
 use crate::options::Options;
 use crate::symbols::Symbols;
 use crate::trace::register_name;
+use registers::{Needs, Registers};
 use written::Written;
 
 /// What a run has to do with its memory so that `memcheck` finds what it was asked for.
@@ -91,6 +93,7 @@ pub fn make(mut options: Options, lines: Lines) -> Result<Box<dyn Plugin>, Strin
         running: HashMap::new(),
         lds: HashMap::new(),
         registers: HashMap::new(),
+        needs: HashMap::new(),
         found: BTreeMap::new(),
     }))
 }
@@ -100,9 +103,6 @@ const LINE: u64 = 64;
 
 /// Red zones are no larger, so that addresses suffice.
 const LARGEST_REDZONE: u64 = 1 << 32;
-
-/// VGPRs that a wave may start with: work-item ids.
-const GIVEN: u16 = 3;
 
 type WaveKey = (u64, u64, u32);
 
@@ -124,6 +124,8 @@ struct Running {
     kernel: String,
     /// LDS bytes that it asked for.
     lds: u32,
+    /// Registers that waves start with.
+    given: Given,
     /// The allocation that the last access was in.
     recent: Option<Allocation>,
 }
@@ -145,8 +147,10 @@ struct Memcheck {
     running: HashMap<u64, Running>,
     /// LDS bytes that have been written, by workgroup.
     lds: HashMap<(u64, u64), Vec<bool>>,
-    /// Lanes of VGPRs that have been written, by wave.
-    registers: HashMap<WaveKey, HashMap<(bool, u16), u64>>,
+    /// What the registers of waves hold.
+    registers: HashMap<WaveKey, Registers>,
+    /// What instructions need of registers, by target, address and word.
+    needs: HashMap<(Target, u64, u128), Arc<Needs>>,
     /// Errors by kind and address of the instruction, with how often they were met.
     found: BTreeMap<(&'static str, String, u64), u64>,
 }
@@ -343,6 +347,15 @@ impl Memcheck {
         Some(("uninitialised_memory", detail))
     }
 
+    /// What the registers of a wave hold.
+    fn registers(&mut self, wave: &Wave) -> &mut Registers {
+        let running = self.running.get(&wave.dispatch);
+        let given = running.map(|running| running.given).unwrap_or_default();
+        let key = (wave.dispatch, wave.group, wave.index);
+        let known = self.registers.entry(key);
+        known.or_insert_with(|| Registers::new(&given))
+    }
+
     /// Notes LDS bytes that are written, and looks whether those read have been.
     fn lds_bytes(&mut self, step: &Step<'_>, access: &Access, size: usize) -> Option<Wrong> {
         let group = (step.wave.dispatch, step.wave.group);
@@ -406,10 +419,6 @@ fn is_followed(memory: &dyn MemoryView, first: &Allocation, access: &Access) -> 
     true
 }
 
-fn is_vector(touch: &&Touch) -> bool {
-    matches!(touch.file, RegFile::Vgpr | RegFile::Agpr)
-}
-
 impl Plugin for Memcheck {
     fn events(&self) -> Events {
         let always = Events::DISPATCHES | Events::ACCESSES | Events::WORKGROUPS;
@@ -444,6 +453,7 @@ impl Plugin for Memcheck {
             gpu: dispatch.gpu(),
             kernel: dispatch.kernel.to_owned(),
             lds: dispatch.lds,
+            given: dispatch.given,
             recent: None,
         };
         self.running.insert(dispatch.id, running);
@@ -485,35 +495,32 @@ impl Plugin for Memcheck {
     }
 
     fn reads(&mut self, step: &Step<'_>, touched: &[Touch], _: &dyn State) -> Outcome {
-        let wave = (step.wave.dispatch, step.wave.group, step.wave.index);
+        let inst = &step.instruction.inst;
+        let place = (inst.target(), step.instruction.pc, inst.word());
+        let needs = self.needs.entry(place);
+        let needs = needs.or_insert_with(|| Arc::new(Needs::of(inst))).clone();
+        let known = self.registers(step.wave);
         let mut missing = BTreeSet::new();
-        let known = self.registers.entry(wave).or_default();
-        for touch in touched.iter().filter(is_vector) {
-            let is_agpr = touch.file == RegFile::Agpr;
-            if !is_agpr && touch.register < GIVEN {
-                continue;
-            }
-            let written = known.entry((is_agpr, touch.register)).or_default();
-            let unwritten = touch.lanes & step.exec & !*written;
-            if unwritten != 0 {
-                *written |= unwritten;
-                missing.insert((register_name(touch.file, touch.register), unwritten));
+        for touch in touched {
+            if let Some((lanes, bytes)) = known.read(step, &needs, touch) {
+                let register = register_name(touch.file, touch.register);
+                missing.insert((register, lanes, bytes));
             }
         }
-        missing.into_iter().try_for_each(|(register, lanes)| {
-            let detail = json!({ "register": register, "lanes": format!("{lanes:#x}") });
-            self.report("uninitialised_register", step, detail)
-        })
+        missing
+            .into_iter()
+            .try_for_each(|(register, lanes, bytes)| {
+                let mut detail = json!({ "register": register });
+                if lanes != 0 {
+                    detail["lanes"] = format!("{lanes:#x}").into();
+                    detail["bytes"] = format!("{bytes:#x}").into();
+                }
+                self.report("uninitialised_register", step, detail)
+            })
     }
 
     fn writes(&mut self, step: &Step<'_>, touched: &[Touch], _: &dyn State) -> Outcome {
-        let wave = (step.wave.dispatch, step.wave.group, step.wave.index);
-        let known = self.registers.entry(wave).or_default();
-        for touch in touched.iter().filter(is_vector) {
-            *known
-                .entry((touch.file == RegFile::Agpr, touch.register))
-                .or_default() |= touch.lanes;
-        }
+        self.registers(step.wave).write(touched);
         Ok(())
     }
 

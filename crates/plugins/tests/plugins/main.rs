@@ -6,6 +6,8 @@ mod effects;
 mod failures;
 mod fidelity;
 mod foreign;
+mod hooks;
 mod mutation;
 mod rig;
 mod seeded;
+mod sinks;

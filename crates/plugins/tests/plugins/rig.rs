@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use rocjitsu_cli::engine::{Engine, Options};
+use rocjitsu_cli::engine::{Engine, Options, dispatch};
 use rocjitsu_cli::launch::Launch;
 use rocjitsu_cli::launch::from_description::Selection;
 use rocjitsu_cli::launch::place::{Placed, Statistics};
 use rocjitsu_config::preset_for_target;
-use rocjitsu_gpu::dispatch::jit;
+use rocjitsu_gpu::dispatch::{self, Dispatch, jit};
 use rocjitsu_gpu::memory::Memory;
 use rocjitsu_isa::Target;
 use rocjitsu_lanes::Backend;
@@ -137,6 +137,17 @@ impl Run {
         let finished = plugins.finish().map_err(|e| e.to_string());
         let run = run.map_err(|e| format!("{e:#}"))?;
         finished.map(|()| run)
+    }
+
+    /// Runs it on one thread as a packet of the queue at an address.
+    pub fn on_queue(&self, launch: &Launch, plugins: &Plugins, queue: u64) -> Result<(), String> {
+        let dispatch = Dispatch {
+            queue,
+            ..dispatch(launch, &self.placed)
+        };
+        let device = self.engine.device();
+        let done = device.dispatch(&dispatch, dispatch::Options::default(), plugins);
+        done.map(|_| ()).map_err(|e| e.to_string())
     }
 
     /// Runs it on one thread, watched by plugins that go on with others.
