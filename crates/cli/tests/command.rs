@@ -719,3 +719,29 @@ fn a_report_opens_in_a_browser() {
     }
     std::fs::remove_dir_all(&folder).unwrap();
 }
+
+/// A fault of a kernel with line tables names its source line, on standard error and in JSON.
+#[test]
+fn a_fault_names_the_source_line() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/plugins");
+    let source = std::fs::read_to_string(folder.join("seeded.hip")).unwrap();
+    let mut lines = source.lines().enumerate();
+    lines.find(|(_, line)| line.contains("kernel memory_misaligned_atomic"));
+    let (line, _) = lines.find(|(_, l)| l.contains("fetch_add")).unwrap();
+    let place = format!("seeded.hip:{}\n", line + 1);
+    for target in ["gfx90a", "gfx942", "gfx1100", "gfx1201"] {
+        let file = folder.join(format!("built/seeded.{target}.hsaco"));
+        let kernel = ["--kernel", "memory_misaligned_atomic"];
+        let geometry = ["--grid", "4", "--block", "256"];
+        let buffers = ["--arg", "buf:8192", "--arg", "buf:5120", "--arg", "buf:256"];
+        let mut args = vec!["launch", file.to_str().unwrap()];
+        args.extend([&kernel[..], &geometry, &buffers].concat());
+        let stderr = fails(1, &args);
+        let (_, source) = stderr.split_once("\n  source: ").expect("a source line");
+        assert!(source.split_once(&place).is_some(), "{target}: {stderr}");
+        args.push("--json");
+        let (status, json) = ends(&args);
+        assert_eq!(status, Some(1));
+        assert!(json.contains(place.trim_end()), "{target}: {json}");
+    }
+}

@@ -343,6 +343,7 @@ impl Session<'_> {
             if left.is_some() && left == self.current.as_ref().map(|job| job.number) {
                 self.current = None;
                 debugger.suspended = None;
+                debugger.has_gone();
             }
             if readable {
                 return Ok(true);

@@ -191,7 +191,14 @@ impl Client {
     /// # Errors
     /// Those of the steps.
     pub fn new(machine: Machine) -> Result<Client> {
-        let driver = Driver::new(machine)?;
+        Client::of(Driver::new(machine)?)
+    }
+
+    /// The same with a driver that was made before.
+    ///
+    /// # Errors
+    /// Those of the steps.
+    pub fn of(driver: Driver) -> Result<Client> {
         let kfd = open(&driver, "/dev/kfd")?;
         let mut client = Client {
             driver,
@@ -285,7 +292,8 @@ impl Client {
     /// # Errors
     /// Those of the steps.
     pub fn allocate(&self, gpu: usize, va: u64, bytes: u64, flags: u32) -> Result<Buffer> {
-        let bytes = bytes.max(1).next_multiple_of(PAGE);
+        let asked = bytes.max(1);
+        let bytes = asked.next_multiple_of(PAGE);
         let refused = |errno| ClientError::Map { bytes, errno };
         let gpu = self.gpu(gpu)?;
         // SAFETY: a fresh reservation.
@@ -307,7 +315,7 @@ impl Client {
         };
         let mut args = abi::AllocMemoryOfGpu {
             va_addr: buffer.va,
-            size: bytes,
+            size: asked,
             gpu_id: gpu.id,
             flags: flags | alloc_flags::WRITABLE | alloc_flags::EXECUTABLE,
             ..Default::default()

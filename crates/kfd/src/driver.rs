@@ -20,6 +20,7 @@ use crate::descriptors::{Descriptors, Object};
 use crate::drm::{DrmCall, RenderFile};
 use crate::file::{self, Identity};
 use crate::process::{ForkMark, lock};
+use crate::redzone::RedZones;
 use crate::report::{Executed, Recorder, Report};
 use crate::svm::{LentFilter, OwnFiles, Ranges};
 use crate::table::{self, Call, Run};
@@ -76,6 +77,8 @@ pub struct Driver {
     recorder: Arc<Recorder>,
     /// The plugins that watch dispatches. A forked child's driver has none: their locks and files are the parent's.
     plugins: Option<Arc<Plugins>>,
+    /// Room beside allocations, if plugins look for accesses that miss one.
+    red_zones: Option<RedZones>,
     /// Who runs dispatches in the driver's place. A forked child's driver has nobody: the threads are the parent's.
     conductor: Option<Arc<dyn Conductor>>,
     fork: ForkMark,
@@ -138,6 +141,7 @@ impl Driver {
             user: User::new().map_err(io("copy buffer"))?,
             recorder: Arc::new(recorder),
             plugins: None,
+            red_zones: None,
             conductor: None,
             fork: ForkMark::new().map_err(io("fork mark"))?,
         })
@@ -148,6 +152,23 @@ impl Driver {
     pub fn with_plugins(mut self, plugins: Arc<Plugins>) -> Driver {
         self.plugins = Some(plugins);
         self
+    }
+
+    /// Leaves room of `bytes` bytes beside each allocation from now on, where the program lets the kernel choose addresses.
+    ///
+    /// # Errors
+    /// The host refuses a file in memory.
+    pub fn with_red_zones(mut self, bytes: u64) -> Result<Driver, Error> {
+        let zones = RedZones::new(bytes).map_err(|errno| Error::Host {
+            what: "file of red zones",
+            source: errno.into(),
+        })?;
+        self.red_zones = Some(zones);
+        Ok(self)
+    }
+
+    pub(crate) fn red_zones(&self) -> Option<&RedZones> {
+        self.red_zones.as_ref()
     }
 
     /// Lets somebody else run all dispatches from now on.

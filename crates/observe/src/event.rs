@@ -302,6 +302,18 @@ pub struct Touch {
     pub lanes: u64,
 }
 
+/// Whose value a lane gets from an instruction that moves values of its first vector source between lanes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Source {
+    /// That of this lane.
+    Lane(u8),
+    /// Nobody's: zero.
+    #[default]
+    None,
+    /// Its result stays what it was.
+    Keeps,
+}
+
 /// A kind of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Space {
@@ -445,6 +457,11 @@ pub trait State {
     fn lds(&self) -> &[u8];
     /// Copies bytes of memory out; false if they are not all there.
     fn read(&self, address: u64, to: &mut [u8]) -> bool;
+    /// With register reads and writes: whose value each lane gets, of an instruction that moves values of its first vector
+    /// source between lanes (DPP, permutations, swizzles). `None`: lanes keep to themselves, or nothing so simple can be said.
+    fn exchange(&self) -> Option<&[Source; 64]> {
+        None
+    }
 
     /// The value of a scalar register that an instruction touches.
     fn scalar(&self, file: RegFile, register: u16) -> Option<u32> {

@@ -1,7 +1,8 @@
 //! `coverage`: which instructions and source lines executed. A record for each kernel, and an lcov file on request.
 
+use foldhash::HashMap;
 use std::any::Any;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
@@ -21,8 +22,8 @@ pub fn make(mut options: Options, lines: Lines) -> Result<Box<dyn Plugin>, Strin
         all: options.switch("missed", false)?,
         symbols: Symbols::default(),
         kernels: BTreeMap::new(),
-        running: HashMap::new(),
-        counts: HashMap::new(),
+        running: HashMap::default(),
+        counts: HashMap::default(),
     };
     options.finish(&["lcov", "missed", "file"])?;
     Ok(Box::new(coverage))
@@ -115,7 +116,7 @@ impl Plugin for Coverage {
         self.running.insert(dispatch.id, key.clone());
         self.kernels.entry(key).or_insert_with(|| Kernel {
             code: code_of(dispatch),
-            counts: HashMap::new(),
+            counts: HashMap::default(),
         });
         Ok(())
     }
@@ -177,7 +178,7 @@ impl Coverage {
                 *line = (*line).max(count);
             }
         };
-        let mut counts: HashMap<u64, u64> = HashMap::new();
+        let mut counts: HashMap<u64, u64> = HashMap::default();
         for kernel in self.kernels.values() {
             kernel.code.keys().for_each(|&pc| add(pc, 0));
             for (&pc, &count) in &kernel.counts {

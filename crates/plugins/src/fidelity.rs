@@ -4,13 +4,14 @@
 mod roles;
 mod shadow;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use foldhash::HashMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use rocjitsu_isa::{Op, RegFile};
+use rocjitsu_isa::{Name, Op, Operand, RegFile};
 use rocjitsu_observe::{
     Access, AccessKind, Code, Concurrency, Dispatch, Ended, Events, Exactness, Family, Lines,
-    MemoryView, Outcome, Plugin, Space, State, Step, Touch, Wave, Workgroup,
+    MemoryView, Outcome, Plugin, Source, Space, State, Step, Touch, Wave, Workgroup,
 };
 use serde_json::{Value, json};
 
@@ -31,13 +32,13 @@ pub fn make(mut options: Options, lines: Lines) -> Result<Box<dyn Plugin>, Strin
         bounded,
         symbols: Symbols::default(),
         views: BTreeMap::new(),
-        kernels: HashMap::new(),
-        waves: HashMap::new(),
-        lds: HashMap::new(),
+        kernels: HashMap::default(),
+        waves: HashMap::default(),
+        lds: HashMap::default(),
         memory: Bytes::default(),
         now: Now::default(),
         current: 0,
-        others: HashMap::new(),
+        others: HashMap::default(),
         found: BTreeMap::new(),
         stored: BTreeMap::new(),
     }))
@@ -52,6 +53,8 @@ struct Now {
     lanes: u64,
     /// A source that all lanes share is not exact.
     shared: bool,
+    /// Bits of the sources of a bitwise scalar instruction that are not exact, by word.
+    words: [u32; 2],
     /// Bytes that each lane loads, and which of them are not exact.
     loads: [Load; 64],
     /// Whether any lane loads.
@@ -63,6 +66,7 @@ impl Default for Now {
         Now {
             lanes: 0,
             shared: false,
+            words: [0; 2],
             loads: [Load::default(); 64],
             loading: false,
         }
@@ -131,6 +135,35 @@ struct Fidelity {
 
 fn key(step: &Step<'_>) -> WaveKey {
     (step.wave.dispatch, step.wave.group, step.wave.index)
+}
+
+/// The lane that `v_readlane_b32` reads.
+fn selected(step: &Step<'_>, state: &dyn State) -> u64 {
+    let inst = &step.instruction.inst;
+    let select = match inst.operand(Name::src1) {
+        Some(Operand::Sgpr(register)) => state.sgpr(register.into()),
+        Some(Operand::Const(value) | Operand::Literal(value)) => value as u32,
+        _ => return u64::MAX,
+    };
+    1 << (select & (step.wave.lanes - 1))
+}
+
+/// The lanes that get the value of one of `from`.
+fn gathered(sources: &[Source; 64], from: u64) -> u64 {
+    let gets =
+        |source: &Source| matches!(source, Source::Lane(lane) if from >> (lane & 63) & 1 != 0);
+    let lanes = sources.iter().enumerate();
+    lanes.fold(0, |all, (lane, source)| {
+        all | u64::from(gets(source)) << lane
+    })
+}
+
+/// The lanes that keep what they have.
+fn kept(sources: &[Source; 64]) -> u64 {
+    let lanes = sources.iter().enumerate();
+    lanes.fold(0, |all, (lane, source)| {
+        all | u64::from(*source == Source::Keeps) << lane
+    })
 }
 
 impl Fidelity {
@@ -348,6 +381,7 @@ impl Plugin for Fidelity {
         self.turn_to(step.wave.dispatch);
         self.now.lanes = 0;
         self.now.shared = false;
+        self.now.words = [0; 2];
         if self.now.loading {
             self.now.loads = [Load::default(); 64];
             self.now.loading = false;
@@ -355,7 +389,7 @@ impl Plugin for Fidelity {
         Ok(())
     }
 
-    fn reads(&mut self, step: &Step<'_>, touched: &[Touch], _: &dyn State) -> Outcome {
+    fn reads(&mut self, step: &Step<'_>, touched: &[Touch], state: &dyn State) -> Outcome {
         self.turn_to(step.wave.dispatch);
         let Some(registers) = self.waves.get(&key(step)) else {
             return Ok(());
@@ -368,6 +402,8 @@ impl Plugin for Fidelity {
             step.instruction.family,
             Family::Scalar | Family::Control | Family::Other
         );
+        let bitwise = !vector && roles::is_bitwise(inst);
+        let exchange = state.exchange();
         let mut arrivals: Vec<(&'static str, u64, String)> = Vec::new();
         for touch in touched {
             // Which lanes take part is not a value: EXEC was looked at when it was written.
@@ -379,6 +415,7 @@ impl Plugin for Fidelity {
                 Op::v_readfirstlane_b32 if touch.lanes != 0 && step.exec != 0 => {
                     1 << step.exec.trailing_zeros()
                 }
+                Op::v_readlane_b32 if touch.lanes != 0 => selected(step, state),
                 _ => touch.lanes,
             };
             let inexact = registers.read(touch, lanes);
@@ -388,16 +425,33 @@ impl Plugin for Fidelity {
             match role(inst, touch) {
                 Role::Value => {}
                 Role::Decides(what) => {
-                    arrivals.push((
-                        what,
-                        inexact & lanes,
-                        register_name(touch.file, touch.register),
-                    ));
+                    let lanes = if touch.lanes == 0 { 0 } else { inexact & lanes };
+                    arrivals.push((what, lanes, register_name(touch.file, touch.register)));
                 }
             }
-            match touch.lanes {
-                0 => self.now.shared = true,
-                _ => self.now.lanes |= inexact,
+            let word = || roles::word_of(inst, touch.register, false) & 1;
+            match (touch.lanes, exchange) {
+                (0, _)
+                    if touch.file == RegFile::Sgpr
+                        && vector
+                        && roles::is_mask(inst, touch.register) =>
+                {
+                    self.now.lanes |= inexact << (32 * word()) & step.exec;
+                }
+                (0, _) if touch.file == RegFile::Sgpr && bitwise => {
+                    self.now.words[word() as usize] |= inexact as u32;
+                }
+                (0, _) => self.now.shared = true,
+                (_, Some(sources)) => {
+                    let (moved, as_well) = roles::exchanged(inst, touch);
+                    if moved {
+                        self.now.lanes |= gathered(sources, inexact);
+                    }
+                    if as_well {
+                        self.now.lanes |= inexact & step.exec;
+                    }
+                }
+                (_, None) => self.now.lanes |= inexact,
             }
         }
         for (what, lanes, operand) in arrivals {
@@ -424,19 +478,25 @@ impl Plugin for Fidelity {
         Ok(())
     }
 
-    fn writes(&mut self, step: &Step<'_>, touched: &[Touch], _: &dyn State) -> Outcome {
+    fn writes(&mut self, step: &Step<'_>, touched: &[Touch], state: &dyn State) -> Outcome {
         self.turn_to(step.wave.dispatch);
         let begins = self.begins(step);
         let loaded = self.now.loading && self.now.loads.iter().any(|load| load.inexact != 0);
-        let sources = self.now.shared || self.now.lanes != 0;
+        let words = self.now.words;
+        let sources = self.now.shared || self.now.lanes != 0 || words != [0; 2];
         let registers = self.waves.entry(key(step)).or_default();
         if !begins && !loaded && !sources && registers.is_exact() {
             return Ok(());
         }
-        // Lanes see each other's values where an instruction exchanges them.
-        let crosses = roles::crosses(step.instruction);
+        let inst = &step.instruction.inst;
+        // Lanes see each other's values where an instruction exchanges them, unless it is known whose.
+        let exchange = state.exchange();
+        let crosses = exchange.is_none() && roles::crosses(step.instruction);
         let all = begins || self.now.shared || crosses && self.now.lanes != 0;
         let from_sources = if all { u64::MAX } else { self.now.lanes };
+        let vector = step.instruction.family == Family::Vector;
+        let is_mask = vector && !roles::reads_lane(inst);
+        let bitwise = !vector && roles::is_bitwise(inst);
         let results = touched
             .iter()
             .filter(|touch| matches!(touch.file, RegFile::Vgpr | RegFile::Agpr) || loaded)
@@ -449,13 +509,23 @@ impl Plugin for Fidelity {
                     true => load.inexact >> (4 * number.min(31)) & 0xf != 0,
                     false => loaded,
                 };
-                let inexact = all || self.now.lanes != 0 || word;
+                let of_pair = || roles::word_of(inst, touch.register, true) & 1;
+                let whole = |inexact: bool| if inexact { u32::MAX } else { 0 };
+                let inexact = match touch.file {
+                    RegFile::Sgpr if is_mask => {
+                        (from_sources & step.exec) as u64 >> (32 * of_pair())
+                    }
+                    RegFile::Sgpr if bitwise && !all => words[of_pair() as usize].into(),
+                    _ => whole(all || self.now.lanes != 0 || words != [0; 2] || word).into(),
+                } as u32;
                 registers.write_scalar(touch, inexact);
-                if inexact && touch.file == RegFile::Sgpr && touch.register >= roles::EXEC {
+                if inexact != 0 && touch.file == RegFile::Sgpr && touch.register >= roles::EXEC {
                     decided.push(register_name(touch.file, touch.register));
                 }
                 continue;
             }
+            let mut touch = *touch;
+            touch.lanes &= !exchange.map_or(0, kept);
             for byte in (0..4).filter(|byte| touch.bytes >> byte & 1 != 0) {
                 let mut lanes = from_sources;
                 if loaded {
@@ -468,7 +538,7 @@ impl Plugin for Fidelity {
                         lanes |= u64::from(inexact) << lane;
                     }
                 }
-                registers.write(touch, byte, lanes);
+                registers.write(&touch, byte, lanes);
             }
         }
         for register in decided {

@@ -3,6 +3,7 @@
 //! here completes every instruction at once; on the chip such a program reads the old value.
 
 mod class;
+mod expert;
 mod forwarding;
 mod lds;
 mod loads;
@@ -12,7 +13,8 @@ mod states;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, HashMap};
+use foldhash::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rocjitsu_isa::{Format, Name, Op, RegFile, Target};
@@ -26,6 +28,7 @@ use crate::counters::{Counter, Issue, copies_lds, is_vector_memory, issued, tran
 use crate::options::Options;
 use crate::symbols::Symbols;
 use crate::trace::register_name;
+use expert::Expert;
 use forwarding::Forwarding;
 use lds::Copies;
 use loads::{Early, Loads};
@@ -43,10 +46,10 @@ pub fn make(mut options: Options, lines: Lines) -> Result<Box<dyn Plugin>, Strin
         fail,
         replays,
         symbols: Symbols::default(),
-        kernels: HashMap::new(),
-        waves: HashMap::new(),
+        kernels: HashMap::default(),
+        waves: HashMap::default(),
         copies: Copies::default(),
-        known: HashMap::new(),
+        known: HashMap::default(),
         found: BTreeMap::new(),
     }))
 }
@@ -68,6 +71,7 @@ struct Following {
     recent: Recent,
     stale: Stale,
     forwarding: Forwarding,
+    expert: Expert,
     /// What `s_set_vgpr_msb` has set.
     banks: u32,
 }
@@ -291,7 +295,7 @@ impl Plugin for Hazard {
         Ok(())
     }
 
-    fn before(&mut self, step: &Step<'_>, _: &dyn State) -> Outcome {
+    fn before(&mut self, step: &Step<'_>, state: &dyn State) -> Outcome {
         let mut wave = self.waves.remove(&key(step.wave)).unwrap_or_default();
         let known = self.known(step, wave.banks);
         let facts = &known.facts;
@@ -331,6 +335,19 @@ impl Plugin for Hazard {
             }
         }
         let inst = &step.instruction.inst;
+        if Expert::is_possible(step.instruction.inst.target()) {
+            wave.expert.follow(inst, state);
+            if wave.expert.is_on() {
+                for missing in
+                    wave.expert
+                        .step(facts, &known.waits, &known.issues, known.translation)
+                {
+                    let register = register_name(RegFile::Vgpr, missing.register);
+                    let first = &missing.first.instruction;
+                    self.stale(step, missing.hazard, first, register, &missing.mend)?;
+                }
+            }
+        }
         if inst.op() == Op::s_set_vgpr_msb {
             wave.banks = inst.field(Name::simm16).unwrap_or(0) & 0xff;
         }

@@ -4,7 +4,8 @@
 mod registers;
 mod written;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use foldhash::HashMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rocjitsu_isa::Target;
@@ -87,13 +88,14 @@ pub fn make(mut options: Options, lines: Lines) -> Result<Box<dyn Plugin>, Strin
         uninitialised: uninitialised.local,
         follows: uninitialised.global,
         redzone: redzone.unwrap_or(0),
+        room: BTreeMap::new(),
         heat: heat.then(BTreeMap::new),
         symbols: Symbols::default(),
-        gpus: HashMap::new(),
-        running: HashMap::new(),
-        lds: HashMap::new(),
-        registers: HashMap::new(),
-        needs: HashMap::new(),
+        gpus: HashMap::default(),
+        running: HashMap::default(),
+        lds: HashMap::default(),
+        registers: HashMap::default(),
+        needs: HashMap::default(),
         found: BTreeMap::new(),
     }))
 }
@@ -139,6 +141,8 @@ struct Memcheck {
     follows: bool,
     /// Bytes around allocations in which an access is meant for these.
     redzone: u64,
+    /// Allocations by GPU and start, and whether they have such room beside them.
+    room: BTreeMap<(usize, u64), bool>,
     /// The heat of allocations, by GPU and start, if it is wanted.
     heat: Option<BTreeMap<(usize, u64), (Allocation, Heat)>>,
     symbols: Symbols,
@@ -241,7 +245,15 @@ impl Memcheck {
             }
             // Runs that lie one behind the other may be parts of one allocation of the program.
             Some(allocation) if is_followed(&*gpu.memory, &allocation, access) => None,
-            Some(allocation) => Some(("out_of_bounds", outside(&allocation, access.address))),
+            Some(allocation) => {
+                let mut place = outside(&allocation, access.address);
+                if place.get("side").is_none() {
+                    // It begins inside and goes on behind the end.
+                    place["side"] = "behind".into();
+                    place["distance"] = 0.into();
+                }
+                Some(("out_of_bounds", place))
+            }
             None => {
                 let earlier = gpu.past.range(..=access.address).next_back();
                 let freed = earlier.filter(|(_, a)| access.address - a.start < a.bytes);
@@ -377,17 +389,29 @@ impl Memcheck {
     }
 }
 
-/// Where an access lies as seen from an allocation, which may begin behind it.
+/// Where an access lies as seen from an allocation, which may begin behind it: also on which side and how many bytes from the
+/// nearest one of it, if it begins outside.
 fn outside(allocation: &Allocation, address: u64) -> Value {
-    json!({
+    let offset = address.wrapping_sub(allocation.start).cast_signed();
+    let mut place = json!({
         "allocation": allocation.label,
         "start": format!("{:#x}", allocation.start),
         "bytes": allocation.bytes,
-        "offset": address.wrapping_sub(allocation.start).cast_signed(),
-    })
+        "offset": offset,
+    });
+    let behind = address.checked_sub(allocation.start.saturating_add(allocation.bytes));
+    let (side, distance) = match behind {
+        // The byte behind the last one is one byte from it.
+        Some(behind) => ("behind", behind + 1),
+        None if offset < 0 => ("before", offset.unsigned_abs()),
+        None => return place,
+    };
+    place["side"] = side.into();
+    place["distance"] = distance.into();
+    place
 }
 
-/// The allocation in whose red zone an address lies: the one before it, else the one behind.
+/// The allocation in whose red zone an address lies; of two the nearer one.
 fn beside(memory: &dyn MemoryView, address: u64, redzone: u64) -> Option<Allocation> {
     if redzone == 0 {
         return None;
@@ -395,10 +419,29 @@ fn beside(memory: &dyn MemoryView, address: u64, redzone: u64) -> Option<Allocat
     let all = memory.allocations();
     let behind = all.partition_point(|a| a.start <= address);
     let before = behind.checked_sub(1).and_then(|i| all.get(i));
-    let past = |a: &&Allocation| address - a.start - a.bytes < redzone;
-    let ahead = |a: &&Allocation| a.start - address <= redzone;
-    let next = all.get(behind).filter(ahead);
-    before.filter(past).or(next).cloned()
+    let past = |a: &Allocation| (address - a.start).saturating_sub(a.bytes) + 1;
+    let ahead = |a: &Allocation| a.start - address;
+    let before = before.filter(|a| past(a) <= redzone);
+    let next = all.get(behind).filter(|a| ahead(a) <= redzone);
+    match (before, next) {
+        (Some(before), Some(next)) if ahead(next) < past(before) => Some(next.clone()),
+        (before, next) => before.or(next).cloned(),
+    }
+}
+
+/// Which allocations have room of at least `bytes` bytes on both sides, by their start: where another one begins at their end,
+/// an access that misses them hits that one.
+fn with_room(all: &[Allocation], bytes: u64) -> impl Iterator<Item = (u64, bool)> {
+    const PAGE: u64 = 4096;
+    let end = |a: &Allocation| a.start + a.bytes.next_multiple_of(PAGE);
+    (0..all.len()).filter_map(move |i| {
+        let this = all.get(i)?;
+        let before = i.checked_sub(1).and_then(|i| all.get(i)).map_or(0, end);
+        let next = all.get(i + 1).map_or(u64::MAX, |next| next.start);
+        let room = this.start.saturating_sub(before);
+        let room = room.min(next.saturating_sub(end(this)));
+        Some((this.start, room >= bytes))
+    })
 }
 
 /// Whether the runs that follow an allocation without a gap hold the rest of an access.
@@ -448,6 +491,12 @@ impl Plugin for Memcheck {
             written.forget();
         }
         let now = gpu.memory.allocations();
+        if self.redzone > 0 {
+            let room = with_room(&now, self.redzone).into_iter();
+            let of = dispatch.gpu();
+            self.room
+                .extend(room.map(|(start, has)| ((of, start), has)));
+        }
         gpu.past.extend(now.into_iter().map(|a| (a.start, a)));
         let running = Running {
             gpu: dispatch.gpu(),
@@ -538,12 +587,17 @@ impl Plugin for Memcheck {
             self.lines.line(&record.to_string())?;
         }
         let count = self.found.len();
-        let record = json!({
+        let mut record = json!({
             "plugin": "memcheck",
             "event": "summary",
             "errors": count,
             "times": self.found.values().sum::<u64>(),
         });
+        if self.redzone > 0 {
+            let with_room = self.room.values().filter(|room| **room).count();
+            record["allocations"] = self.room.len().into();
+            record["with_room"] = with_room.into();
+        }
         self.lines.line(&record.to_string())?;
         self.lines.flush()?;
         if self.fail && count > 0 {

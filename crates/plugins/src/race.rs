@@ -10,7 +10,8 @@ mod clock;
 mod order;
 mod shadow;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use foldhash::{HashMap, HashSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rocjitsu_isa::Target;
@@ -40,8 +41,8 @@ pub fn make(mut options: Options, lines: Lines) -> Result<Box<dyn Plugin>, Strin
             found: BTreeMap::new(),
             total: 0,
         },
-        running: HashMap::new(),
-        facts: HashMap::new(),
+        running: HashMap::default(),
+        facts: HashMap::default(),
     }))
 }
 
@@ -144,13 +145,13 @@ impl Running {
             rules: Rules::of(dispatch.target),
             cluster: cluster.product::<u64>().max(1),
             waves: Vec::new(),
-            numbers: HashMap::new(),
-            groups: HashMap::new(),
-            clusters: HashMap::new(),
+            numbers: HashMap::default(),
+            groups: HashMap::default(),
+            clusters: HashMap::default(),
             global: Shadow::default(),
-            sync: HashMap::new(),
+            sync: HashMap::default(),
             sites: Vec::new(),
-            places: HashMap::new(),
+            places: HashMap::default(),
             stores: Vec::new(),
         }
     }
@@ -231,30 +232,24 @@ impl Running {
             object: facts.object && access.kind == AccessKind::Atomic,
             swaps: facts.swaps,
         };
-        let entry = Entry {
-            wave: number,
-            epoch: front.epoch,
-            site,
-            lane: access.lane,
-            mask: 0,
-            flags,
-        };
+        let entry = Entry::new(number, front.epoch, site, access.lane, flags);
         let mut races = Vec::new();
         let clocks = &front.clocks;
         let rules = &self.rules;
         let mut check = |old: &Entry, at: u64| {
-            let kind = Kind::of(global, old.flags.write, old.flags.detached);
+            let of = old.flags();
+            let kind = Kind::of(global, of.write, of.detached);
             if old.wave == number {
                 // A copy to LDS that is still under way is not ordered before what follows it, unless the wave has
                 // seen its arrival at a barrier.
-                let under_way = old.flags.detached && front.is_pending(old.epoch);
-                let known = clocks.get(number, kind) >= old.epoch || old.flags.object;
+                let under_way = of.detached && front.is_pending(old.epoch);
+                let known = clocks.get(number, kind) >= old.epoch || of.object;
                 if under_way && !known && !flags.object && old.epoch != entry.epoch {
                     races.push((*old, at));
                 }
                 return;
             }
-            if !old.flags.write && !writes || rules.both_sync(old.flags, flags) {
+            if !of.write && !writes || rules.both_sync(of, flags) {
                 return;
             }
             if clocks.get(old.wave, kind) < old.epoch {
@@ -276,7 +271,8 @@ impl Running {
                 at,
             };
             // Two stores of the same value are known by what they leave.
-            let stores = old.flags.write && access.kind == AccessKind::Store && !old.flags.atomic;
+            let of = old.flags();
+            let stores = of.write && access.kind == AccessKind::Store && !of.atomic;
             match stores.then(|| byte_at(state, access.space, at)).flatten() {
                 Some(byte) => self.stores.push((race, byte)),
                 None => reports.report(self, &race)?,
@@ -409,6 +405,7 @@ impl Reports {
         if *count > 1 || self.found.len() > self.limit {
             return Ok(());
         }
+        let of = old.flags();
         let writes = access.kind != AccessKind::Load;
         let party =
             |number, site, lane, does| running.party(&self.symbols, number, site, lane, does);
@@ -417,7 +414,7 @@ impl Reports {
             "space": if lds { "lds" } else { "global" },
             "kernel": running.kernel,
             "address": format!("{at:#x}"),
-            "first": party(old.wave, old.site, old.lane, (old.flags.write, old.flags.atomic)),
+            "first": party(old.wave, old.site, old.lane, (of.write, of.atomic)),
             "second": party(number, site, access.lane, (writes, access.kind == AccessKind::Atomic)),
         });
         if !lds {

@@ -1,5 +1,6 @@
 //! Which plugins a run has, with which options, and where their records go.
 
+use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -87,6 +88,8 @@ pub struct Sinks {
     pub directory: Option<PathBuf>,
     /// A place for all records beside these and beside plugins' own files.
     pub also: Option<Sink>,
+    /// What takes the place of the standard streams while something else is drawn on the terminal.
+    pub terminal: Option<Sink>,
 }
 
 /// All that a run asks for.
@@ -123,6 +126,7 @@ impl Chosen {
                 kinds: kinds.collect::<Result<_, _>>()?,
                 directory: options.directory.clone(),
                 also: None,
+                terminal: None,
             },
         })
     }
@@ -252,11 +256,16 @@ fn open(path: &Path) -> Result<Sink, String> {
 }
 
 fn places(name: &str, sinks: &Sinks) -> Result<Vec<Sink>, String> {
+    let standard = |is_terminal: bool, stream: Sink| match &sinks.terminal {
+        Some(instead) if is_terminal => instead.clone(),
+        _ => stream,
+    };
+    let stderr = || standard(io::stderr().is_terminal(), Sink::Stderr);
     let mut all = Vec::new();
     for kind in &sinks.kinds {
         all.push(match kind {
-            SinkKind::Stderr => Sink::Stderr,
-            SinkKind::Stdout => Sink::Stdout,
+            SinkKind::Stderr => stderr(),
+            SinkKind::Stdout => standard(io::stdout().is_terminal(), Sink::Stdout),
             SinkKind::File => {
                 let directory = sinks.directory.as_deref().unwrap_or(Path::new("."));
                 open(&directory.join(format!("{name}.jsonl")))?
@@ -264,7 +273,7 @@ fn places(name: &str, sinks: &Sinks) -> Result<Vec<Sink>, String> {
         });
     }
     if all.is_empty() {
-        all.push(Sink::Stderr);
+        all.push(stderr());
     }
     Ok(all)
 }

@@ -59,6 +59,16 @@ impl<'a> Watched<'a> {
         Ok(Watched { plugins, id })
     }
 
+    /// The view of a dispatch that was suspended: `plugins` know it by `id`.
+    pub fn again(plugins: &'a Plugins, id: u64) -> Watched<'a> {
+        Watched { plugins, id }
+    }
+
+    /// The dispatch's number in the run.
+    pub fn id(self) -> u64 {
+        self.id
+    }
+
     /// Whether the dispatch has to run on one thread.
     pub fn one_thread(&self) -> bool {
         self.plugins.one_thread()

@@ -2,7 +2,7 @@
 //! copies). Until a wait of the wave that has issued it tells that a copy is complete, nobody may use what it writes or
 //! overwrite what it reads, whatever barriers lie between.
 
-use std::collections::HashMap;
+use foldhash::HashMap;
 
 use rocjitsu_observe::{Access, AccessKind, Space, Wave};
 

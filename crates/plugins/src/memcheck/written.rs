@@ -1,7 +1,7 @@
 //! Bytes of global memory that nothing has written: those of pages that nobody had touched when a kernel first came to
 //! them, but for what kernels have stored there since.
 
-use std::collections::HashMap;
+use foldhash::HashMap;
 
 use rocjitsu_observe::{Access, AccessKind, MemoryView};
 

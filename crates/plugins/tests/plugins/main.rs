@@ -11,3 +11,4 @@ mod mutation;
 mod rig;
 mod seeded;
 mod sinks;
+mod suspended;

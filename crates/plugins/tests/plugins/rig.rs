@@ -1,14 +1,15 @@
 //! Runs launches with plugins and collects what they write.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use rocjitsu_cli::engine::{Engine, Options, dispatch};
+use rocjitsu_cli::engine::{Ended, Engine, Options, dispatch};
 use rocjitsu_cli::launch::Launch;
 use rocjitsu_cli::launch::from_description::Selection;
 use rocjitsu_cli::launch::place::{Placed, Statistics};
 use rocjitsu_config::preset_for_target;
-use rocjitsu_gpu::dispatch::{self, Dispatch, jit};
+use rocjitsu_gpu::dispatch::{self, Dispatch, Stops, jit};
 use rocjitsu_gpu::memory::Memory;
 use rocjitsu_isa::Target;
 use rocjitsu_lanes::Backend;
@@ -159,6 +160,44 @@ impl Run {
         };
         let run = self.engine.run(launch, &self.placed, &options);
         run.map_err(|e| format!("{e:#}"))
+    }
+
+    /// The same, where `request` stops the dispatch, which goes on at once. Returns how often it stopped.
+    pub fn in_parts(
+        &self,
+        launch: &Launch,
+        plugins: &Plugins,
+        threads: usize,
+        request: &AtomicBool,
+    ) -> Result<u32, String> {
+        let code = Code {
+            base: self.placed.code.bias,
+            file: launch.code.data(),
+        };
+        plugins.code_loaded(&code).map_err(|e| e.to_string())?;
+        let options = Options {
+            threads,
+            eager_registers: false,
+            observer: plugins,
+        };
+        let stops = Stops {
+            request: Some(request),
+            ..Stops::default()
+        };
+        let (mut suspended, mut count) = (None, 0);
+        loop {
+            request.store(false, Ordering::Release);
+            let ended = self
+                .engine
+                .go(launch, &self.placed, &options, Some(&stops), suspended);
+            match ended.map_err(|e| format!("{e:#}"))? {
+                Ended::Done(_) => break,
+                Ended::Suspended(left) => suspended = Some(*left),
+            }
+            count += 1;
+        }
+        plugins.finish().map_err(|e| e.to_string())?;
+        Ok(count)
     }
 
     /// Whether the buffers hold what they should.
