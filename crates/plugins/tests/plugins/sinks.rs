@@ -35,6 +35,7 @@ fn files_hold_the_records_of_their_plugins() {
         kinds: vec![SinkKind::File],
         directory: Some(directory.clone()),
         also: Some(also),
+        ..Sinks::default()
     };
     let logging = format!("logging:file={}", own.display());
     let names = ["throughput", "instruction_mix", &logging];
@@ -70,7 +71,7 @@ fn places_that_cannot_be_written_are_errors() {
     let nowhere = || Sinks {
         kinds: vec![SinkKind::File],
         directory: Some("/nowhere/records".into()),
-        also: None,
+        ..Sinks::default()
     };
     for required in [true, false] {
         let error = build(&chosen(&["race"], nowhere(), required), |e| panic!("{e}"));
@@ -91,7 +92,7 @@ fn places_that_cannot_be_written_are_errors() {
     let sinks = || Sinks {
         kinds: vec![SinkKind::File],
         directory: Some(directory.clone()),
-        also: None,
+        ..Sinks::default()
     };
     let mut warned = 0;
     let plugins = build(&chosen(&["trase", "race"], sinks(), false), |_| warned += 1);
