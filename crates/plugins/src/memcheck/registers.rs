@@ -30,8 +30,9 @@ enum Lane {
     Any,
 }
 
-/// Scalar registers are followed up to M0, but for those of trap handlers, which may hold anything that the hardware left.
-const TRAPS: std::ops::RangeInclusive<u16> = 108..=123;
+/// Scalar registers are followed up to M0, but for those of trap handlers, which hold what the hardware puts there.
+const VCC: u16 = 106;
+const TRAPS: u128 = 0xffff << 108;
 const M0: u16 = 125;
 
 /// Whether a name's last type is one that arithmetic takes whole.
@@ -105,11 +106,10 @@ pub struct Registers {
 impl Registers {
     /// Of a wave that begins.
     pub fn new(given: &Given) -> Registers {
-        let traps = TRAPS.fold(0, |set, n| set | 1u128 << n);
         Registers {
             vgprs: vec![[u64::MAX; 4]; given.vgprs.into()],
             agprs: Vec::new(),
-            sgprs: (1 << given.sgprs.min(TRAPS.start().saturating_sub(2).into())) - 1 | traps,
+            sgprs: ((1 << given.sgprs.min(VCC)) - 1) | TRAPS,
             scc: false,
         }
     }

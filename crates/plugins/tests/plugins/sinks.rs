@@ -80,10 +80,8 @@ fn places_that_cannot_be_written_are_errors() {
             error.contains("plugin `race`") && error.contains("/nowhere/records/race.jsonl"),
             "{error}"
         );
-        let own = ["mix", "race:file=/nowhere/x"];
-        let error = build(&chosen(&own[1..], Sinks::default(), required), |e| {
-            panic!("{e}")
-        });
+        let own = chosen(&["race:file=/nowhere/x"], Sinks::default(), required);
+        let error = build(&own, |e| panic!("{e}"));
         let error = error.expect_err("no directory").to_string();
         assert!(error.contains("/nowhere/x"), "{error}");
     }
