@@ -536,6 +536,39 @@ fn a_program_whose_kernels_must_be_exact_fails_by_what_is_not() {
     );
 }
 
+/// A plugin that fails stops the queue; the program goes on, and the message has the plugin's name.
+#[test]
+fn a_failing_plugin_stops_the_queue_of_a_program() {
+    let folder = scratch("failing");
+    std::fs::create_dir_all(&folder).unwrap();
+    let (source, plugin) = (folder.join("failing.c"), folder.join("failing.so"));
+    let text_of = "#include \"rocjitsu_plugin.h\"\n\
+        static int self;\n\
+        static void *create(const rocjitsu_host *h, const char *j, char *e, size_t n) { return &self; }\n\
+        static const char *error(void *data) { return \"on purpose\"; }\n\
+        static int before(void *data, const rocjitsu_step *step) { return 1; }\n\
+        static const rocjitsu_plugin plugin = {.abi = ROCJITSU_PLUGIN_ABI, .events = ROCJITSU_BEFORE,\n\
+            .create = create, .error = error, .before = before};\n\
+        const rocjitsu_plugin *rocjitsu_plugin_entry(void) { return &plugin; }\n";
+    std::fs::write(&source, text_of).unwrap();
+    let done = Command::new("cc")
+        .args(["-shared", "-fPIC", "-I"])
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../plugins/include"))
+        .arg("-o")
+        .args([&plugin, &source])
+        .status()
+        .expect("a C compiler (cc) is needed");
+    assert!(done.success());
+    let output = dispatches(&["--plugin", plugin.to_str().unwrap()], &["exact"]);
+    let said = text(&output.stderr);
+    assert_ne!(output.status.code(), Some(0), "{said}");
+    assert!(!text(&output.stdout).contains("done"), "{said}");
+    let name = format!("plugin `{}`: on purpose", plugin.display());
+    assert!(said.contains(&name), "{said}");
+    // Where it was, as for any fault.
+    assert!(said.contains("v_add_f32"), "{said}");
+}
+
 /// What can be known of a program's memory: pages that nobody has touched, and who lies beside an address.
 #[test]
 fn memcheck_knows_pages_that_nobody_has_touched_and_red_zones() {

@@ -163,25 +163,21 @@ pub struct PluginError {
 }
 
 /// Makes the host with all plugins of a run. Those that cannot be made are errors if they are required, else
-/// they are left out and told to `warn`.
+/// they are left out and told to `warn`. Records that have no place to go are an error either way.
 ///
 /// # Errors
-/// The first plugin that cannot be made.
+/// The first plugin that cannot be made, or whose records cannot be written.
 pub fn build(chosen: &Chosen, mut warn: impl FnMut(&PluginError)) -> Result<Plugins, PluginError> {
     let mut plugins = Plugins::new();
     for selection in &chosen.plugins {
+        let error = |what| PluginError {
+            plugin: selection.name.clone(),
+            what,
+        };
         match with_sinks(selection, &chosen.sinks) {
-            Ok(plugin) => plugins.add(selection.name.clone(), plugin),
-            Err(what) => {
-                let error = PluginError {
-                    plugin: selection.name.clone(),
-                    what,
-                };
-                if selection.required {
-                    return Err(error);
-                }
-                warn(&error);
-            }
+            Ok(plugin) => plugins.add(selection.name.clone(), plugin.map_err(error)?),
+            Err(what) if selection.required => return Err(error(what)),
+            Err(what) => warn(&error(what)),
         }
     }
     Ok(plugins)
@@ -192,21 +188,32 @@ fn is_file(name: &str) -> bool {
     name.contains('/') || name.ends_with(".so")
 }
 
-/// Makes a plugin with the sinks that it asks for.
-fn with_sinks(selection: &Selection, sinks: &Sinks) -> Result<Box<dyn Plugin>, String> {
-    let mut selection = selection.clone();
-    let own = selection.options.text("file");
+/// Makes a plugin with the sinks that it asks for. The outer error says what is wrong with the plugin, the inner one with
+/// the places for its records.
+fn with_sinks(
+    selection: &Selection,
+    sinks: &Sinks,
+) -> Result<Result<Box<dyn Plugin>, String>, String> {
     // Nothing is written to before it is known that there is such a plugin.
+    let plugin = make(selection, Lines::new(Vec::new()))?;
     if is_file(&selection.name) {
-        return make(&selection, Lines::new(Vec::new()));
+        return Ok(Ok(plugin));
     }
-    make(&selection, Lines::new(Vec::new()))?;
-    let mut places = match own {
-        Some(path) => vec![open(Path::new(&path))?],
-        None => places(&selection.name, sinks)?,
+    let mut options = selection.options.clone();
+    let places = match options.text("file") {
+        Some(path) => open(Path::new(&path)).map(|sink| vec![sink]),
+        None => places(&selection.name, sinks),
+    };
+    let mut places = match places {
+        Ok(places) => places,
+        Err(what) => return Ok(Err(what)),
     };
     places.extend(sinks.also.clone());
-    make(&selection, Lines::new(places))
+    let selection = Selection {
+        options,
+        ..selection.clone()
+    };
+    make(&selection, Lines::new(places)).map(Ok)
 }
 
 /// Makes one plugin, whose records go to `lines`.
