@@ -36,11 +36,17 @@ fn rocjitsu(args: &[&str]) -> Command {
 impl Client {
     /// Starts a command and connects where it says that it waits.
     fn of(command: &mut Command) -> Client {
+        Client::after(command, || {})
+    }
+
+    /// The same, but it connects only when `ready` has returned.
+    fn after(command: &mut Command, ready: impl FnOnce()) -> Client {
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let mut errors = BufReader::new(child.stderr.take().unwrap());
         let mut line = String::new();
         errors.read_line(&mut line).unwrap();
         let (_, address) = line.trim().rsplit_once(" at ").expect(&line);
+        ready();
         let stream: Box<dyn Socket> = match address.contains('/') {
             true => Box::new(UnixStream::connect(address).unwrap()),
             false => Box::new(TcpStream::connect(address).unwrap()),
@@ -712,9 +718,9 @@ fn a_queue_is_destroyed_while_nobody_has_connected() {
     let file = path.to_str().unwrap();
     // The first dispatch waits for a client, and has gone when it comes.
     let mut command = run(&["--gdb"], &["destroy", file]);
-    let mut client = Client::of(&mut command);
-    until_there(&folder.path().join("go.done"));
-    client = client.introduced();
+    let done = folder.path().join("go.done");
+    let client = Client::after(&mut command, || until_there(&done));
+    let mut client = client.introduced();
     assert!(client.ask("?").starts_with("T05"));
     assert_ne!(client.scalar("pc"), 0);
     assert!(client.monitor("dispatches").contains("2: axpy"));

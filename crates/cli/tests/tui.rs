@@ -222,7 +222,7 @@ fn records_of_plugins_are_written_when_the_panels_have_gone() {
 
     let mut terminal = Terminal::of(&["--tui", "--repeat", "3", "--plugin", "throughput"]);
     terminal.shows(LEAVES);
-    terminal.shows("axpy");
+    terminal.shows("wave instructions in");
     assert_eq!(terminal.child.wait().unwrap().code(), Some(0));
     let (_, after) = terminal.text.split_once(LEAVES).unwrap();
     // One for each dispatch and the summary.

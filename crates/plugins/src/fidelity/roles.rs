@@ -214,10 +214,13 @@ pub fn exchanged(inst: &Inst, touch: &Touch) -> (bool, bool) {
         }
         None => false,
     };
-    let sources = || inst.operands().filter(|o| !o.is_dst);
-    let is_moved = sources().any(|o| o.name == moved && here(&o));
-    (
-        is_moved,
-        !is_moved || sources().any(|o| o.name != moved && here(&o)),
-    )
+    let named = |is: &dyn Fn(Name) -> bool| {
+        let mut sources = inst.operands().filter(|o| !o.is_dst);
+        sources.any(|o| is(o.name) && here(&o))
+    };
+    let is_moved = named(&|name| name == moved);
+    // Lanes that keep what DPP does not write are not among those written.
+    let kept = named(&|name| name == Name::old);
+    let is_other = named(&|name| name != moved && name != Name::old);
+    (is_moved, is_other || !is_moved && !kept)
 }
