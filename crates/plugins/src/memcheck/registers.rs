@@ -37,9 +37,33 @@ const M0: u16 = 125;
 
 /// Whether a name's last type is one that arithmetic takes whole.
 fn is_arithmetic(name: &str) -> bool {
-    const BITS: [&str; 22] = [
-        "and", "or", "not", "lsh", "ashr", "bfe", "bfi", "bfm", "perm", "align", "mov", "cndmask",
-        "bfrev", "ffb", "clz", "ctz", "cls", "pk", "swap", "mix", "sad", "dot",
+    const BITS: [&str; 26] = [
+        "and",
+        "or",
+        "xor",
+        "xnor",
+        "not",
+        "lsh",
+        "ashr",
+        "bfe",
+        "bfi",
+        "bfm",
+        "bfrev",
+        "perm",
+        "align",
+        "mov",
+        "cndmask",
+        "ffb",
+        "clz",
+        "ctz",
+        "cls",
+        "pk",
+        "swap",
+        "mix",
+        "sad",
+        "dot",
+        "readlane",
+        "writelane",
     ];
     let whole = ["f32", "u32", "i32", "f64", "u64", "i64"];
     let last = name.rsplit('_').next().unwrap_or_default();
@@ -48,7 +72,7 @@ fn is_arithmetic(name: &str) -> bool {
         && whole.contains(&last)
         && !BITS
             .iter()
-            .any(|bits| parts().any(|part| part.contains(bits)))
+            .any(|bits| parts().any(|part| part.starts_with(bits)))
 }
 
 impl Needs {
@@ -197,6 +221,7 @@ mod tests {
             "v_cmp_gt_i32",
             "v_fma_f64",
             "v_mul_lo_u32",
+            "v_floor_f32",
         ] {
             assert!(is_arithmetic(name), "{name}");
         }
