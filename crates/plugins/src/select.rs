@@ -194,13 +194,14 @@ fn with_sinks(
     selection: &Selection,
     sinks: &Sinks,
 ) -> Result<Result<Box<dyn Plugin>, String>, String> {
+    let mut selection = selection.clone();
+    let own = selection.options.text("file");
     // Nothing is written to before it is known that there is such a plugin.
-    let plugin = make(selection, Lines::new(Vec::new()))?;
+    let plugin = make(&selection, Lines::new(Vec::new()))?;
     if is_file(&selection.name) {
         return Ok(Ok(plugin));
     }
-    let mut options = selection.options.clone();
-    let places = match options.text("file") {
+    let places = match own {
         Some(path) => open(Path::new(&path)).map(|sink| vec![sink]),
         None => places(&selection.name, sinks),
     };
@@ -209,10 +210,6 @@ fn with_sinks(
         Err(what) => return Ok(Err(what)),
     };
     places.extend(sinks.also.clone());
-    let selection = Selection {
-        options,
-        ..selection.clone()
-    };
     make(&selection, Lines::new(places)).map(Ok)
 }
 
@@ -268,6 +265,9 @@ fn places(name: &str, sinks: &Sinks) -> Result<Vec<Sink>, String> {
             SinkKind::Stdout => standard(io::stdout().is_terminal(), Sink::Stdout),
             SinkKind::File => {
                 let directory = sinks.directory.as_deref().unwrap_or(Path::new("."));
+                std::fs::create_dir_all(directory).map_err(|e| {
+                    format!("cannot make the directory {}: {e}", directory.display())
+                })?;
                 open(&directory.join(format!("{name}.jsonl")))?
             }
         });
