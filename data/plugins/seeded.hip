@@ -293,17 +293,25 @@ kernel memory_uninitialised_given(u32 *out, const u32 *, u32 *) {
 }
 #if defined(__GFX9__)
 #define HALF(low, word) "v_mov_b32_sdwa v20, %1 dst_sel:" word " dst_unused:UNUSED_PRESERVE src0_sel:DWORD\ns_nop 1\n"
+#elif defined(__gfx1201__)
+#define FROM in + item
+#define HALF(low, word) LOAD_##low
+#define LOAD_l "global_load_d16_b16 v20, %1, off\ns_wait_loadcnt 0x0\n"
+#define LOAD_h "global_load_d16_hi_b16 v20, %1, off\ns_wait_loadcnt 0x0\n"
 #else
-#define HALF(low, word) "v_mov_b16_e32 v20." low ", %1.l\n"
+#define HALF(low, word) "v_mov_b16_e32 v20." #low ", %1.l\n"
 #endif
-kernel memory_uninitialised_half(u32 *out, const u32 *, u32 *) {
+#ifndef FROM
+#define FROM item
+#endif
+kernel memory_uninitialised_half(u32 *out, const u32 *in, u32 *) {
     float x;
-    asm volatile(HALF("l", "WORD_0") "v_add_f32 %0, v20, v20" : "=v"(x) : "v"(item) : "v20");
+    asm volatile(HALF(l, "WORD_0") "v_add_f32 %0, v20, v20" : "=v"(x) : "v"(FROM) : "v20");
     out[group * 256 + item] = __builtin_bit_cast(u32, x);
 }
-kernel good_halves(u32 *out, const u32 *, u32 *) {
+kernel good_halves(u32 *out, const u32 *in, u32 *) {
     float x;
-    asm volatile(HALF("l", "WORD_0") HALF("h", "WORD_1") "v_add_f32 %0, v20, v20" : "=v"(x) : "v"(item) : "v20");
+    asm volatile(HALF(l, "WORD_0") HALF(h, "WORD_1") "v_add_f32 %0, v20, v20" : "=v"(x) : "v"(FROM) : "v20");
     out[group * 256 + item] = __builtin_bit_cast(u32, x);
 }
 
