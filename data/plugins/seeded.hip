@@ -304,6 +304,7 @@ kernel memory_uninitialised_given(u32 *out, const u32 *, u32 *) {
 #ifndef FROM
 #define FROM item
 #endif
+#if !defined(__gfx1250__)
 kernel memory_uninitialised_half(u32 *out, const u32 *in, u32 *) {
     float x;
     asm volatile(HALF(l, "WORD_0") "v_add_f32 %0, v20, v20" : "=v"(x) : "v"(FROM) : "v20");
@@ -314,6 +315,7 @@ kernel good_halves(u32 *out, const u32 *in, u32 *) {
     asm volatile(HALF(l, "WORD_0") HALF(h, "WORD_1") "v_add_f32 %0, v20, v20" : "=v"(x) : "v"(FROM) : "v20");
     out[group * 256 + item] = __builtin_bit_cast(u32, x);
 }
+#endif
 
 // The second half of the output, which the host has not filled either.
 kernel memory_uninitialised_memory(u32 *out, const u32 *, u32 *) {
