@@ -280,7 +280,7 @@ kernel memory_uninitialised_register(u32 *out, const u32 *, u32 *) {
 }
 
 // The same of scalar registers, of a register that work-item ids would be in if the kernel asked for them, and of the half
-// that a load leaves.
+// that an instruction leaves.
 kernel memory_uninitialised_scalar(u32 *out, const u32 *, u32 *) {
     u32 x;
     asm volatile("v_mov_b32 %0, s40" : "=v"(x) : : "s40");
@@ -291,24 +291,31 @@ kernel memory_uninitialised_given(u32 *out, const u32 *, u32 *) {
     asm volatile("v_mov_b32 %0, v2" : "=v"(x) : : "v2");
     out[group * 256 + item] = x;
 }
-#if defined(__GFX12__)
-#define LOAD_HALF(half, to) "global_load_d16" half "_b16 " to ", %1, off\ns_wait_loadcnt 0x0\n"
-#elif defined(__GFX11__)
-#define LOAD_HALF(half, to) "global_load_d16" half "_b16 " to ", %1, off\ns_waitcnt vmcnt(0)\n"
+#if defined(__GFX9__)
+#define HALF(low, word) "v_mov_b32_sdwa v20, %1 dst_sel:" word " dst_unused:UNUSED_PRESERVE src0_sel:DWORD\ns_nop 1\n"
+#elif defined(__gfx1201__)
+#define FROM in + item
+#define HALF(low, word) LOAD_##low
+#define LOAD_l "global_load_d16_b16 v20, %1, off\ns_wait_loadcnt 0x0\n"
+#define LOAD_h "global_load_d16_hi_b16 v20, %1, off\ns_wait_loadcnt 0x0\n"
 #else
-#define LOAD_HALF(half, to) "global_load_short_d16" half " " to ", %1, off\ns_waitcnt vmcnt(0)\n"
+#define HALF(low, word) "v_mov_b16_e32 v20." #low ", %1.l\n"
 #endif
+#ifndef FROM
+#define FROM item
+#endif
+#if !defined(__gfx1250__)
 kernel memory_uninitialised_half(u32 *out, const u32 *in, u32 *) {
     float x;
-    asm volatile(LOAD_HALF("", "v20") "v_add_f32 %0, v20, v20" : "=v"(x) : "v"(in + item) : "v20");
+    asm volatile(HALF(l, "WORD_0") "v_add_f32 %0, v20, v20" : "=v"(x) : "v"(FROM) : "v20");
     out[group * 256 + item] = __builtin_bit_cast(u32, x);
 }
 kernel good_halves(u32 *out, const u32 *in, u32 *) {
     float x;
-    asm volatile(LOAD_HALF("", "v20") LOAD_HALF("_hi", "v20") "v_add_f32 %0, v20, v20"
-                 : "=v"(x) : "v"(in + item) : "v20");
+    asm volatile(HALF(l, "WORD_0") HALF(h, "WORD_1") "v_add_f32 %0, v20, v20" : "=v"(x) : "v"(FROM) : "v20");
     out[group * 256 + item] = __builtin_bit_cast(u32, x);
 }
+#endif
 
 // The second half of the output, which the host has not filled either.
 kernel memory_uninitialised_memory(u32 *out, const u32 *, u32 *) {

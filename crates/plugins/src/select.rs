@@ -265,8 +265,9 @@ fn places(name: &str, sinks: &Sinks) -> Result<Vec<Sink>, String> {
             SinkKind::Stdout => standard(io::stdout().is_terminal(), Sink::Stdout),
             SinkKind::File => {
                 let directory = sinks.directory.as_deref().unwrap_or(Path::new("."));
-                std::fs::create_dir_all(directory)
-                    .map_err(|e| format!("cannot make {}: {e}", directory.display()))?;
+                std::fs::create_dir_all(directory).map_err(|e| {
+                    format!("cannot make the directory {}: {e}", directory.display())
+                })?;
                 open(&directory.join(format!("{name}.jsonl")))?
             }
         });

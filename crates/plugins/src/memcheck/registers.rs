@@ -1,7 +1,7 @@
 //! Which registers of a wave hold something: those that it started with, and those that it has written since, lane by
 //! lane and byte by byte.
 
-use rocjitsu_isa::{Inst, Name, Op, Operand, RegFile};
+use rocjitsu_isa::{Inst, Name, Op, Operand, OperandRef, RegFile};
 use rocjitsu_observe::{Given, Step, Touch};
 
 /// Lanes by byte of a vector register.
@@ -13,8 +13,13 @@ pub struct Needs {
     /// Every byte of vector registers that it reads whole. Others move or combine bits, and what nobody looks at
     /// may be anything.
     all_bytes: bool,
-    /// Registers that it reads only to leave part of them as it is.
-    kept: Vec<(RegFile, u16)>,
+    /// Registers that need not hold anything: parts of which stay as they are, or that it saves, or whose upper half
+    /// only makes an upper half that nobody looks at.
+    free: Vec<(RegFile, u16)>,
+    /// It names M0. Others that read it need it in some uses only (LDS on older chips, messages with data).
+    names_m0: bool,
+    /// It copies SGPRs: from, to, and how many. The copy holds as much as they do.
+    copies: Option<(u16, u16, u16)>,
     /// It reads a lane of one register.
     lane: Option<Lane>,
 }
@@ -37,9 +42,33 @@ const M0: u16 = 125;
 
 /// Whether a name's last type is one that arithmetic takes whole.
 fn is_arithmetic(name: &str) -> bool {
-    const BITS: [&str; 22] = [
-        "and", "or", "not", "lsh", "ashr", "bfe", "bfi", "bfm", "perm", "align", "mov", "cndmask",
-        "bfrev", "ffb", "clz", "ctz", "cls", "pk", "swap", "mix", "sad", "dot",
+    const BITS: [&str; 26] = [
+        "and",
+        "or",
+        "xor",
+        "xnor",
+        "not",
+        "lsh",
+        "ashr",
+        "bfe",
+        "bfi",
+        "bfm",
+        "bfrev",
+        "perm",
+        "align",
+        "mov",
+        "cndmask",
+        "ffb",
+        "clz",
+        "ctz",
+        "cls",
+        "pk",
+        "swap",
+        "mix",
+        "sad",
+        "dot",
+        "readlane",
+        "writelane",
     ];
     let whole = ["f32", "u32", "i32", "f64", "u64", "i64"];
     let last = name.rsplit('_').next().unwrap_or_default();
@@ -48,7 +77,7 @@ fn is_arithmetic(name: &str) -> bool {
         && whole.contains(&last)
         && !BITS
             .iter()
-            .any(|bits| parts().any(|part| part.contains(bits)))
+            .any(|bits| parts().any(|part| part.starts_with(bits)))
 }
 
 impl Needs {
@@ -64,35 +93,87 @@ impl Needs {
             }),
             _ => None,
         };
-        let keeps = |tied: Name| match tied {
-            Name::old | Name::vdst_in | Name::sdst_in => true,
-            Name::vdata_in => name.contains("load"),
-            _ => false,
-        };
-        let mut kept = Vec::new();
-        for tied in inst.operands().filter(|o| !o.is_dst && keeps(o.name)) {
-            let count = tied.bits.div_ceil(32).max(1);
-            let range = match tied.operand {
-                Operand::Vgpr(first) | Operand::Vgpr16 { reg: first, .. } => (RegFile::Vgpr, first),
-                Operand::Agpr(first) => (RegFile::Agpr, first),
-                Operand::Sgpr(first) => (RegFile::Sgpr, first.into()),
-                _ => continue,
-            };
-            kept.extend((range.1..range.1 + count).map(|register| (range.0, register)));
-        }
-        // What it also reads as a source is used.
-        let mut sources = inst.operands().filter(|o| !o.is_dst && !keeps(o.name));
-        if sources
-            .any(|o| matches!(o.operand, Operand::Vgpr(v) if kept.contains(&(RegFile::Vgpr, v))))
-        {
-            kept.clear();
-        }
         Needs {
-            all_bytes: is_arithmetic(name) && !selects,
-            kept,
+            all_bytes: is_arithmetic(name) && !selects && inst.op_y().is_none(),
+            free: free(inst),
+            names_m0: inst
+                .operands()
+                .any(|o| !o.is_dst && matches!(o.operand, Operand::Sgpr(125))),
+            copies: copied(inst),
             lane,
         }
     }
+}
+
+/// The registers of an operand.
+fn registers(operand: &OperandRef) -> impl Iterator<Item = (RegFile, u16)> + use<> {
+    let count = operand.bits.div_ceil(32).max(1);
+    let first = match operand.operand {
+        Operand::Vgpr(first) | Operand::Vgpr16 { reg: first, .. } => Some((RegFile::Vgpr, first)),
+        Operand::Agpr(first) => Some((RegFile::Agpr, first)),
+        Operand::Sgpr(first) => Some((RegFile::Sgpr, first.into())),
+        _ => None,
+    };
+    let all = first.map(|(file, first)| (first..first + count).map(move |n| (file, n)));
+    all.into_iter().flatten()
+}
+
+/// Registers that an instruction reads, but need not hold anything.
+fn free(inst: &Inst) -> Vec<(RegFile, u16)> {
+    let name = inst.op().name();
+    // What is tied to the result is there for the lanes, bytes and cases in which it stays.
+    let ties = |tied: Name| match tied {
+        Name::old | Name::vdst_in | Name::sdst_in => true,
+        Name::vdata_in => name.contains("load"),
+        _ => false,
+    };
+    let preserves = inst.field(Name::dst_unused) == Some(2);
+    let mut free: Vec<_> = inst
+        .operands()
+        .filter(|o| !o.is_dst && ties(o.name) || o.is_dst && preserves)
+        .flat_map(|o| registers(&o))
+        .collect();
+    let sources = inst.operands().filter(|o| !o.is_dst && !ties(o.name));
+    let sources: Vec<OperandRef> = sources.collect();
+    free.retain(|register| !sources.iter().any(|o| registers(o).any(|r| r == *register)));
+    // Functions save registers of their caller, who may not have used them.
+    let saved = match name {
+        "v_writelane_b32" => Some(Name::src0),
+        _ if name.starts_with("scratch_store") || name.starts_with("buffer_store") => {
+            Some(Name::vdata)
+        }
+        _ => None,
+    };
+    // Sums of 32 bits are done as those of 64, and packed operations may take one half twice.
+    let wide_sum = name.contains("mad_") && name.contains("64");
+    for source in &sources {
+        if Some(source.name) == saved {
+            free.extend(registers(source));
+        }
+        let half = wide_sum && source.name == Name::src2 || name.starts_with("v_pk_");
+        if half && source.bits == 64 {
+            free.extend(registers(source).skip(1));
+        }
+    }
+    free
+}
+
+/// The SGPRs that an instruction copies.
+fn copied(inst: &Inst) -> Option<(u16, u16, u16)> {
+    let count = match inst.op() {
+        Op::s_mov_b32 => 1,
+        Op::s_mov_b64 => 2,
+        _ => return None,
+    };
+    let sgpr = |is_dst: bool| {
+        let mut operands = inst.operands().filter(|o| o.is_dst == is_dst);
+        match operands.next().map(|o| o.operand) {
+            Some(Operand::Sgpr(register)) => Some(u16::from(register)),
+            _ => None,
+        }
+    };
+    let (from, to) = (sgpr(false)?, sgpr(true)?);
+    (from.max(to) + count <= M0 + 1).then_some((from, to, count))
 }
 
 /// What the registers of a wave hold.
@@ -127,7 +208,8 @@ impl Registers {
     }
 
     /// Registers are written.
-    pub fn write(&mut self, touched: &[Touch]) {
+    pub fn write(&mut self, needs: &Needs, touched: &[Touch]) {
+        let before = self.sgprs;
         for touch in touched {
             match touch.file {
                 RegFile::Vgpr | RegFile::Agpr => {
@@ -140,17 +222,25 @@ impl Registers {
                 _ => {}
             }
         }
+        if let Some((from, to, count)) = needs.copies {
+            let empty = (0..count).filter(|i| before >> (from + i) & 1 == 0);
+            empty.for_each(|i| self.sgprs &= !(1 << (to + i)));
+        }
     }
 
     /// Whether a register is read of which nothing, or not what the instruction needs, was written: the lanes and bytes
     /// that are missing; no lanes for a scalar register. Told once.
     pub fn read(&mut self, step: &Step<'_>, needs: &Needs, touch: &Touch) -> Option<(u64, u8)> {
-        if needs.kept.contains(&(touch.file, touch.register)) {
+        if needs.free.contains(&(touch.file, touch.register)) {
             return None;
         }
         match touch.file {
             RegFile::Vgpr | RegFile::Agpr => {}
+            RegFile::Sgpr if touch.register == M0 && !needs.names_m0 => return None,
             RegFile::Sgpr if touch.register <= M0 => {
+                if needs.copies.is_some() {
+                    return None;
+                }
                 let known = self.sgprs >> touch.register & 1 != 0;
                 self.sgprs |= 1 << touch.register;
                 return (!known).then_some((0, 0xf));
@@ -197,6 +287,7 @@ mod tests {
             "v_cmp_gt_i32",
             "v_fma_f64",
             "v_mul_lo_u32",
+            "v_floor_f32",
         ] {
             assert!(is_arithmetic(name), "{name}");
         }

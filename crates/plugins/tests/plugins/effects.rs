@@ -70,6 +70,9 @@ impl Compare {
 
 /// The registers that an operand of a text names: `v3`, `s[4:7]`, `a0`, `v1.h`.
 fn named(operand: &str) -> Vec<(RegFile, u16)> {
+    // `sext(v3)` and the like.
+    let operand = operand.split_once('(').map_or(operand, |(_, inner)| inner);
+    let operand = operand.trim_end_matches(')');
     let text = operand
         .trim()
         .trim_start_matches(['-', '|'])

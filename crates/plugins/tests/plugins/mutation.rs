@@ -310,7 +310,8 @@ const WITH_COPIES: [&str; 5] = [
     "mx_matmul_f4",
 ];
 
-/// Waits for asynchronous and tensor copies: `data_hazard` names the wait that is missing.
+/// Waits for asynchronous and tensor copies: `data_hazard` names the wait that is missing. Some stand before a second wait, or
+/// where nobody touches the bytes any more.
 #[test]
 fn mutants_without_a_wait_for_copies_are_told_with_it() {
     let score = mutate(
@@ -320,7 +321,7 @@ fn mutants_without_a_wait_for_copies_are_told_with_it() {
     );
     let [all, caught, mended] = score[&Kind::Copy];
     assert!(all >= 10 && caught >= mended, "{score:?}");
-    assert!(10 * mended >= 6 * all, "{score:?}");
+    assert!(2 * mended >= all && 10 * caught >= 7 * all, "{score:?}");
 }
 
 const WITH_NOPS: [&str; 9] = [
