@@ -575,7 +575,7 @@ impl Plugin for Fidelity {
                 let whole = |inexact: bool| if inexact { u32::MAX } else { 0 };
                 let inexact = match touch.file {
                     RegFile::Sgpr if is_mask => {
-                        (from_sources & step.exec) as u64 >> (32 * of_pair())
+                        (from_sources & step.exec) >> (32 * of_pair())
                     }
                     RegFile::Sgpr if bitwise && !all => words[of_pair() as usize].into(),
                     _ => whole(all || self.now.lanes != 0 || words != [0; 2] || word).into(),
