@@ -635,7 +635,10 @@ fn records_go_where_the_configuration_says() {
         let output = with(one, r#"["file"]"#, "/proc/nowhere", required);
         let said = text(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{said}");
-        assert!(said.contains("cannot make the directory /proc/nowhere"), "{said}");
+        assert!(
+            said.contains("cannot make the directory /proc/nowhere"),
+            "{said}"
+        );
     }
     // One that there is not is left out, unless all are required.
     let two = r#"{"throughput": {}, "thruput": {}}"#;
