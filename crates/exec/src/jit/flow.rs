@@ -279,6 +279,12 @@ impl Function<'_> {
                     claimed |= code.pages();
                     continue;
                 }
+                Piece::Products(code) => {
+                    self.scalars.forget();
+                    self.lanes(code, true, code.pages() & !claimed == 0)?;
+                    claimed |= code.pages();
+                    continue;
+                }
                 Piece::Record(n) => *n,
             };
             let record = &body.records[n];
@@ -327,7 +333,7 @@ impl Function<'_> {
         let (records, end) = (&member.body.records, member.body.end);
         let code = member.pieces.list.iter().find_map(|piece| match piece {
             Piece::Code(code) => Some(code),
-            Piece::Record(_) => None,
+            Piece::Record(_) | Piece::Products(_) => None,
         });
         let when = records.last().and_then(branch);
         let (Some(code), Some(when)) = (code, when) else {
