@@ -194,6 +194,11 @@ pub(crate) struct Product {
     pub counts: [u32; 3],
 }
 
+/// Whether a record is a product that can be compiled, if the host has the instructions.
+pub fn has_form(record: &Record) -> bool {
+    product(record).is_some()
+}
+
 /// The product that a record is, if it has a form that can be compiled.
 pub(crate) fn product(record: &Record) -> Option<Product> {
     let details = record.matrix.as_deref()?;

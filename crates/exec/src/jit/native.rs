@@ -120,10 +120,8 @@ impl Native {
         lanes: u32,
     ) -> Result<(Code, usize), CompileError> {
         let mut arena = self.arena.lock().unwrap_or_else(|e| e.into_inner());
-        // Nothing in the code depends on where it lies.
-        let length = product::emit(products, lanes, 0)?.bytes.len();
-        let address = arena.place(length)?;
-        let emitted = product::emit(products, lanes, address)?;
+        let emitted = product::emit(products, lanes)?;
+        let address = arena.place(emitted.bytes.len())?;
         let region = arena
             .put(&emitted.bytes)
             .ok_or(CompileError::Room("code longer than announced"))?;

@@ -25,8 +25,7 @@ pub enum Sums {
     /// The same in f64.
     Double,
     /// Of four k each: two products and two products, each pair by an FMA, then their sum; all of them added to the
-    /// accumulators one after the other, in f32. Elements of A and B, f16, and accumulators that are subnormal or zero
-    /// are +0.
+    /// accumulators one after the other, in f32. Accumulators that are subnormal or zero are +0. A and B are f16.
     Tree,
     /// Products of bytes of which A's or B's are signed, added to accumulators of 32 bits, which wrap.
     Bytes {
@@ -41,6 +40,7 @@ pub enum Sums {
 pub struct Form {
     op: MatrixOp,
     sums: Sums,
+    flushes: bool,
     splits: [KSplit; 2],
 }
 
@@ -58,8 +58,8 @@ impl Form {
             || mods.clamp
             || mods.fp16_ovfl
             || op.c != op.d
-            || op.a != op.b
-            || op.m % 16 != 0
+            || op.a.bits() != op.b.bits()
+            || op.m != op.n
             || op.n % 16 != 0
         {
             return None;
@@ -67,11 +67,10 @@ impl Form {
         let flushes = flush_limit(op, op.a) != 0.0;
         let sums = match (algorithm(op), op.a) {
             (Algorithm::Chain, Element::F64) if op.d == Element::F64 => Sums::Double,
-            (Algorithm::Chain, Element::F32 | Element::F16 | Element::Bf16)
-                if op.d == Element::F32 && !flushes =>
-            {
-                Sums::Chain
-            }
+            (
+                Algorithm::Chain,
+                Element::F32 | Element::F16 | Element::Bf16 | Element::Fp8 | Element::Bf8,
+            ) if op.d == Element::F32 && (!flushes || op.a == Element::F32) => Sums::Chain,
             (
                 Algorithm::Tree {
                     group: 4,
@@ -90,6 +89,7 @@ impl Form {
         let form = Form {
             op: *op,
             sums,
+            flushes,
             splits: [layout::a_split(op), layout::b_split(op)],
         };
         form.is_regular().then_some(form)
@@ -100,9 +100,14 @@ impl Form {
         self.sums
     }
 
-    /// The type of A and B.
-    pub fn element(&self) -> Element {
-        self.op.a
+    /// Whether elements of A and B that are subnormal or zero are +0; then they are f16 or f32.
+    pub fn flushes(&self) -> bool {
+        self.flushes
+    }
+
+    /// The types of A and B, which have the same number of bits.
+    pub fn elements(&self) -> [Element; 2] {
+        [self.op.a, self.op.b]
     }
 
     /// Blocks, each a product of its own.
@@ -110,7 +115,7 @@ impl Form {
         self.op.blocks
     }
 
-    /// Rows and columns of D, length of the sums.
+    /// Rows and columns of D, of which there are as many, and the length of the sums.
     pub fn shape(&self) -> [usize; 3] {
         [self.op.m, self.op.n, self.op.k]
     }
@@ -196,6 +201,7 @@ mod tests {
             (Family::Cdna2, "v_mfma_f64_16x16x4f64", Sums::Double),
             (Family::Cdna2, "v_mfma_f32_32x32x8f16", Sums::Tree),
             (Family::Rdna4, "v_wmma_f32_16x16x16_bf16", Sums::Chain),
+            (Family::Rdna4, "v_wmma_f32_16x16x16_fp8_bf8", Sums::Chain),
             (Family::Gfx1250, "v_wmma_f32_16x16x32_f16", Sums::Chain),
             (
                 Family::Cdna3,
@@ -231,9 +237,8 @@ mod tests {
             let op = MatrixOp::from_mnemonic(name, family).expect(name);
             assert!(Form::new(&op).is_none(), "{family:?} {name}");
         }
-        let mut flushing =
-            MatrixOp::from_mnemonic("v_mfma_f32_32x32x2_f32", Family::Cdna3).unwrap();
-        flushing.mods.flush_f32 = true;
+        let mut flushing = MatrixOp::from_mnemonic("v_mfma_f32_32x32x8f16", Family::Cdna2).unwrap();
+        flushing.mods.fast = true;
         assert!(Form::new(&flushing).is_none());
     }
 }
