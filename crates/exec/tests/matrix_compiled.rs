@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use common::{Bench, Memory, hex_bytes, read_xz};
 use rocjitsu_exec::matrix::has_form;
+use rocjitsu_exec::record::Flow;
 use rocjitsu_exec::target::EXECUTABLE;
 use rocjitsu_isa::Target;
 use rocjitsu_lanes::Backend;
@@ -180,7 +181,7 @@ fn programs_of_products() {
                         .collect()
                 };
                 let mut plain = bench(Backend::Scalar);
-                plain.run_all(&bytes).unwrap();
+                assert_eq!(plain.run_all(&bytes), Ok(Flow::Next));
                 let want = registers(&plain);
                 for backend in Backend::supported().filter(|&b| b != Backend::Scalar) {
                     let mut bench = bench(backend);

@@ -337,11 +337,16 @@ impl Maker {
         let form = &product.form;
         let [m, n, _] = form.shape();
         let (columns, sides) = (n / 16, n / 16 * form.blocks());
-        self.make_room(2 * area_rows(form) * sides + sides)?;
-        let (a, b) = (self.panel(product, 0)?, self.panel(product, 1)?);
-        let extra = match form.sums() {
-            Sums::Bytes { signed } if flips(signed) => Some(self.byte_sums(product, signed[0])?),
+        let flipped = match form.sums() {
+            Sums::Bytes { signed } if flips(signed) => Some(signed[0]),
             _ => None,
+        };
+        let of_sums = if flipped.is_some() { sides } else { 0 };
+        self.make_room(2 * area_rows(form) * sides + of_sums)?;
+        let (a, b) = (self.panel(product, 0)?, self.panel(product, 1)?);
+        let extra = match flipped {
+            Some(signed) => Some(self.byte_sums(product, signed)?),
+            None => None,
         };
         for strip in Self::strips(form) {
             let (block, first, rows) = strip;
