@@ -202,7 +202,17 @@ enum Piece {
     Code(native::Code),
     /// Matrix products that were compiled. All lanes take part, whatever EXEC is.
     #[cfg(target_arch = "x86_64")]
-    Products(native::Code),
+    Products(Products),
+}
+
+/// Matrix products that were compiled.
+#[cfg(target_arch = "x86_64")]
+struct Products {
+    code: native::Code,
+    /// The records that they are.
+    records: std::ops::Range<usize>,
+    /// The code may come back with 1 in EAX: the records are to be executed by their handlers.
+    guarded: bool,
 }
 
 /// What the records of a block were compiled to, in the order in which they are done.
@@ -351,7 +361,7 @@ impl Jit {
             let mut length = self.run(&records[at..], lanes, at, &mut pieces);
             #[cfg(target_arch = "x86_64")]
             if length == 0 {
-                length = self.products(&records[at..], lanes, &mut pieces);
+                length = self.products(&records[at..], lanes, at, &mut pieces);
             }
             if length == 0 && !crate::control::is_nop(records[at].inst.op()) {
                 pieces.list.push(Piece::Record(at));
@@ -369,9 +379,10 @@ impl Jit {
         pieces
     }
 
-    /// Compiles the matrix products that `records` begin with. Returns how many there are.
+    /// Compiles the matrix products that `records` begin with, the first of which is number `at` of the block. Returns how
+    /// many there are.
     #[cfg(target_arch = "x86_64")]
-    fn products(&self, records: &[Record], lanes: u32, pieces: &mut Pieces) -> usize {
+    fn products(&self, records: &[Record], lanes: u32, at: usize, pieces: &mut Pieces) -> usize {
         if !self.native.has_products() {
             return 0;
         }
@@ -388,7 +399,11 @@ impl Jit {
         let Ok((code, bytes)) = self.native.products(&products, lanes) else {
             return 0;
         };
-        pieces.list.push(Piece::Products(code));
+        pieces.list.push(Piece::Products(Products {
+            code,
+            records: at..at + products.len(),
+            guarded: product::is_guarded(&products[0].form),
+        }));
         self.runs.fetch_add(1, Relaxed);
         self.instructions.fetch_add(products.len() as u64, Relaxed);
         self.bytes.fetch_add(bytes as u64, Relaxed);

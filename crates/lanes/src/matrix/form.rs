@@ -25,13 +25,23 @@ pub enum Sums {
     /// The same in f64.
     Double,
     /// Of four k each: two products and two products, each pair by an FMA, then their sum; all of them added to the
-    /// accumulators one after the other, in f32. Accumulators that are subnormal or zero are +0. A and B are f16.
+    /// accumulators one after the other, in f32. Accumulators that are subnormal or zero are +0. A and B are f16, or bf16
+    /// within the bounds of [`Form::guard`].
     Tree,
     /// Products of bytes of which A's or B's are signed, added to accumulators of 32 bits, which wrap.
     Bytes {
         /// A's and B's.
         signed: [bool; 2],
     },
+}
+
+/// What operands have to be within.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Guard {
+    /// Elements of A and B, two to a word, are zero or have a magnitude from the first to below the second of these bits.
+    pub elements: [u32; 2],
+    /// Accumulators are zero or have at least a magnitude of these bits.
+    pub least: u32,
 }
 
 /// A dense product that can be compiled. Vectors of 16 lanes of D hold 16 columns of a row, and the lanes of B that have
@@ -76,7 +86,7 @@ impl Form {
                     group: 4,
                     flush: true,
                 },
-                Element::F16,
+                Element::F16 | Element::Bf16,
             ) if op.d == Element::F32 && flushes && op.k % 4 == 0 => Sums::Tree,
             (Algorithm::Integer, Element::I8 | Element::Iu8) if op.d == Element::I32 => {
                 let signed = |operand: u8| op.a == Element::I8 || mods.neg >> operand & 1 == 1;
@@ -103,6 +113,17 @@ impl Form {
     /// Whether elements of A and B that are subnormal or zero are +0; then they are f16 or f32.
     pub fn flushes(&self) -> bool {
         self.flushes
+    }
+
+    /// What its operands have to be within, which is to be found out first; else it is not compiled what the form says.
+    ///
+    /// From 2^-50 to below 2^51 no product of bf16 and no sum is subnormal: all are multiples of 2^-114, and accumulators
+    /// from 2^-102 on are multiples of 2^-125.
+    pub fn guard(&self) -> Option<Guard> {
+        (self.sums == Sums::Tree && self.op.a == Element::Bf16).then_some(Guard {
+            elements: [(127 - 50) << 7, (127 + 51) << 7],
+            least: (127 - 102) << 23,
+        })
     }
 
     /// The types of A and B, which have the same number of bits.
@@ -200,6 +221,7 @@ mod tests {
             (Family::Cdna3, "v_mfma_f32_32x32x1_2b_f32", Sums::Chain),
             (Family::Cdna2, "v_mfma_f64_16x16x4f64", Sums::Double),
             (Family::Cdna2, "v_mfma_f32_32x32x8f16", Sums::Tree),
+            (Family::Cdna2, "v_mfma_f32_32x32x8bf16_1k", Sums::Tree),
             (Family::Rdna4, "v_wmma_f32_16x16x16_bf16", Sums::Chain),
             (Family::Rdna4, "v_wmma_f32_16x16x16_fp8_bf8", Sums::Chain),
             (Family::Gfx1250, "v_wmma_f32_16x16x32_f16", Sums::Chain),
@@ -228,7 +250,7 @@ mod tests {
     fn what_looks_at_its_operands_has_none() {
         for (family, name) in [
             (Family::Cdna3, "v_mfma_f32_32x32x8_f16"),
-            (Family::Cdna2, "v_mfma_f32_32x32x8bf16_1k"),
+            (Family::Cdna2, "v_mfma_f32_32x32x4bf16"),
             (Family::Cdna3, "v_mfma_f32_4x4x1_16b_f32"),
             (Family::Cdna3, "v_smfmac_i32_32x32x32_i8"),
             (Family::Rdna3, "v_wmma_f32_16x16x16_f16"),

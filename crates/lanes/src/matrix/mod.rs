@@ -24,7 +24,7 @@ mod x86;
 #[cfg(test)]
 mod tests;
 
-pub use form::{Form, Place, Sums};
+pub use form::{Form, Guard, Place, Sums};
 pub use layout::Registers;
 pub use op::{Element, Family, Kind, MatrixOp, Modifiers, ScaleFormat};
 

@@ -16,9 +16,8 @@ impl Maker {
     /// A's or B's vectors of f32, or of four bytes, in the area: by k, then side by side.
     pub fn panel(&mut self, product: &Product, of: usize) -> Result<usize, CompileError> {
         let register = [product.a, product.b][of];
-        let known = |p: &&Panel| (p.register, p.of) == (register, of);
-        if let Some(panel) = self.panels.iter().find(known) {
-            return Ok(panel.first);
+        if let Some(first) = self.known(register, of) {
+            return Ok(first);
         }
         let form = &product.form;
         let [m, n, k] = form.shape();
@@ -154,19 +153,9 @@ impl Maker {
         self.two(convert, x, Arg::Reg(half(x)))
     }
 
-    /// Upper bytes of 16-bit words, E4M3, as f16 that are less by a factor of 2^8.
+    /// Upper bytes of 16-bit words, E4M3 that are no NaN, as f16 that are less by a factor of 2^8.
     fn e4m3_as_f16(&mut self, x: Register) -> Made {
-        let magnitude = self.spread(pool::E4M3)?;
         let rest = self.other();
-        // NaN have all of these bits.
-        self.three(
-            Code::EVEX_Vpandnd_zmm_k1z_zmm_zmmm512b32,
-            rest,
-            x,
-            Arg::Reg(magnitude),
-        )?;
-        let test = Code::EVEX_Vptestnmw_kr_k1_zmm_zmmm512;
-        self.three(test, Register::K7, rest, Arg::Reg(rest))?;
         let shift = Code::EVEX_Vpsrlw_zmm_k1z_zmmm512_imm8;
         self.asm.put(with2_imm(shift, rest, Arg::Reg(x), 1))?;
         // The sign of the one, the rest of the other.
@@ -174,11 +163,7 @@ impl Maker {
         let select = Code::EVEX_Vpternlogd_zmm_k1z_zmm_zmmm512b32_imm8;
         self.asm.put(with3_imm(select, x, rest, signs, 0xe4))?;
         let kept = self.constant(pool::AS_F16);
-        self.three(AND, x, x, kept)?;
-        let nan = self.spread(pool::NAN16)?;
-        let code = Code::EVEX_Vmovdqu16_zmm_k1z_zmmm512;
-        self.asm
-            .put(masked(with2(code, x, Arg::Reg(nan)), Register::K7))
+        self.three(AND, x, x, kept)
     }
 
     /// Makes f32 +0 that are subnormal or zero.
@@ -193,9 +178,8 @@ impl Maker {
 
     /// 128 times the sums of the bytes of A's rows in the area; less than zero for signed ones.
     pub fn byte_sums(&mut self, product: &Product, signed: bool) -> Result<usize, CompileError> {
-        let known = |p: &&Panel| (p.register, p.of) == (product.a, 2);
-        if let Some(panel) = self.panels.iter().find(known) {
-            return Ok(panel.first);
+        if let Some(first) = self.known(product.a, 2) {
+            return Ok(first);
         }
         let form = &product.form;
         let [m, _, k] = form.shape();

@@ -53,10 +53,9 @@ impl Maker {
         if n != 16 || m != 16 || length > 4 || form.blocks() != 1 {
             return Err(CompileError::Room("sums of f64"));
         }
-        self.make_room(2 * length)?;
-        let known = self.panels.iter().find(|p| p.register == product.a);
-        let a = match known.map(|p| p.first) {
-            Some(a) => a,
+        self.make_room(&[(product.a, 0, 2 * length)])?;
+        let a = match self.known(product.a, 0) {
+            Some(first) => first,
             None => {
                 let first = self.rows(2 * length);
                 for k in 0..length {

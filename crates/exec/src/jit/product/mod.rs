@@ -4,6 +4,7 @@
 
 mod decode;
 mod double;
+mod guard;
 mod pool;
 
 use iced_x86::{Code, Instruction, MemoryOperand, Register};
@@ -11,13 +12,14 @@ use rocjitsu_lanes::matrix::{Form, Place, Sums};
 
 use super::SPILL_ROWS;
 use super::assembler::{
-    Arg, Assembler, CompileError, MASK_INDEX, ROW_INDEX, SCALARS, SPILL, low, masked, with2, with3,
+    Arg, Assembler, CompileError, MASK_INDEX, ROW_INDEX, SCALARS, SPILL, masked, with2, with3,
     with3_imm,
 };
 use super::emit::Emitted;
 use super::host::Host;
 use crate::matrix::{Product, Start};
 use crate::registers::VectorRegisters;
+use guard::Bounds;
 
 /// `vcmpps`: neither operand is NaN; one is.
 const ORDERED: u32 = 7;
@@ -37,7 +39,7 @@ const OF_B_AT: Register = MASK_INDEX;
 const END: Register = ROW_INDEX;
 
 /// Compiles products that follow one another, as [`joins`] says, for waves of `lanes` lanes. It does not matter where the code
-/// lies.
+/// lies. It returns 1 if operands are not within bounds ([`is_guarded`]), and has done nothing then, else 0.
 ///
 /// # Errors
 /// Operands for which the area has no room.
@@ -55,8 +57,14 @@ pub fn emit(products: &[Product], lanes: u32) -> Result<Emitted, CompileError> {
     let mut aside = maker(bytes.len());
     aside.canonical(products)?;
     bytes.extend(aside.asm.finish());
-    let core = bytes.len();
     let form = &products[0].form;
+    let outside = bytes.len();
+    if Bounds::of(form).is_some() {
+        let mut maker = maker(outside);
+        maker.outside()?;
+        bytes.extend(maker.asm.finish());
+    }
+    let core = bytes.len();
     if form.sums() != Sums::Double {
         let mut maker = maker(core);
         maker.core(form)?;
@@ -64,6 +72,9 @@ pub fn emit(products: &[Product], lanes: u32) -> Result<Emitted, CompileError> {
     }
     let entry = bytes.len();
     let mut main = maker(entry);
+    if let Some(bounds) = Bounds::of(form) {
+        main.guard(products, bounds, outside as u64)?;
+    }
     main.products(products, core as u64)?;
     if is_float(form) {
         main.check(form.sums(), pool::SIZE as u64)?;
@@ -71,6 +82,11 @@ pub fn emit(products: &[Product], lanes: u32) -> Result<Emitted, CompileError> {
     main.leave()?;
     bytes.extend(main.asm.finish());
     Ok(Emitted { bytes, entry })
+}
+
+/// Whether products of a form look at their operands first, and may return 1.
+pub fn is_guarded(form: &Form) -> bool {
+    Bounds::of(form).is_some()
 }
 
 /// Whether a product can be compiled behind others: they are of one kind, and it takes nothing from their results but
@@ -160,12 +176,25 @@ impl Maker {
         MemoryOperand::with_base_displ(SPILL, 64 * row as i64)
     }
 
-    /// Makes room for so many more rows of the area.
-    fn make_room(&mut self, count: usize) -> Made {
-        if count > SPILL_ROWS {
+    /// Where an operand lies in the area if it has been decoded: its first register, and what of it as in [`Panel`].
+    fn known(&self, register: u32, of: usize) -> Option<usize> {
+        let mut panels = self.panels.iter();
+        let panel = panels.find(|p| (p.register, p.of) == (register, of))?;
+        Some(panel.first)
+    }
+
+    /// Makes room in the area for those of some operands that have not been decoded, of so many rows each.
+    fn make_room(&mut self, wanted: &[(u32, usize, usize)]) -> Made {
+        let rows = |all: bool| -> usize {
+            let missing = wanted
+                .iter()
+                .filter(|&&(register, of, _)| all || self.known(register, of).is_none());
+            missing.map(|&(_, _, rows)| rows).sum()
+        };
+        if rows(true) > SPILL_ROWS {
             return Err(CompileError::Room("operands of a product"));
         }
-        if self.used + count > SPILL_ROWS {
+        if self.used + rows(false) > SPILL_ROWS {
             // What was decoded before is decoded again.
             self.panels.clear();
             self.used = 0;
@@ -265,13 +294,7 @@ impl Maker {
                 }
                 Start::Constant(bits) => {
                     if i == 0 {
-                        let bits = bits as u32;
-                        let [general, _] = self.asm.general();
-                        let general = low(general, 4);
-                        self.asm
-                            .put(Instruction::with2(Code::Mov_r32_imm32, general, bits))?;
-                        let code = Code::EVEX_Vpbroadcastd_zmm_k1z_r32;
-                        self.asm.put(Instruction::with2(code, zmm(0), general))?;
+                        self.immediate(zmm(0), bits as u32)?;
                     } else {
                         let code = Code::EVEX_Vmovups_zmm_k1z_zmmm512;
                         self.two(code, zmm(i), Arg::Reg(zmm(0)))?;
@@ -328,6 +351,8 @@ impl Maker {
 
     fn leave(&mut self) -> Made {
         self.asm.put(Ok(Instruction::with(Code::VEX_Vzeroupper)))?;
+        let done = Instruction::with2(Code::Xor_r32_rm32, Register::EAX, Register::EAX);
+        self.asm.put(done)?;
         self.asm.put(Ok(Instruction::with(Code::Retnq)))
     }
 
@@ -341,8 +366,13 @@ impl Maker {
             Sums::Bytes { signed } if flips(signed) => Some(signed[0]),
             _ => None,
         };
+        let rows = area_rows(form) * sides;
         let of_sums = if flipped.is_some() { sides } else { 0 };
-        self.make_room(2 * area_rows(form) * sides + of_sums)?;
+        self.make_room(&[
+            (product.a, 0, rows),
+            (product.b, 1, rows),
+            (product.a, 2, of_sums),
+        ])?;
         let (a, b) = (self.panel(product, 0)?, self.panel(product, 1)?);
         let extra = match flipped {
             Some(signed) => Some(self.byte_sums(product, signed)?),
