@@ -19,8 +19,10 @@ const BASE: u64 = 0x1_0000;
 const TURNS: u64 = 32;
 /// Instructions of a turn.
 const EACH: u32 = 4;
-/// First registers of A, B and the accumulators, each of which has room for the most that there are.
+/// First registers of A, B and the accumulators of the first instruction, each with room for the most that there are.
 const PLACES: [u32; 3] = [0, 16, 32];
+/// Registers from those of one instruction to those of the next.
+const NEXT: u32 = 64;
 
 /// Code as memory.
 struct Code(Vec<u8>);
@@ -49,8 +51,8 @@ unsafe impl AddressSpace for Code {
     }
 }
 
-/// The loop, counted down in s0.
-fn code(target: Target, name: &str) -> Result<Code> {
+/// The loop, counted down in s0; instructions with `own` A and B, or with those of the first.
+fn code(target: Target, name: &str, own: bool) -> Result<Code> {
     let row = target.table().rows().iter();
     let row = row
         .filter(|row| row.bits == 64)
@@ -58,8 +60,9 @@ fn code(target: Target, name: &str) -> Result<Code> {
         .with_context(|| format!("no {name} of 64 bits"))?;
     let fixed = (row.value | row.fill) as u64;
     let instruction = |i: u32| {
-        let [a, b, first] = PLACES.map(u64::from);
-        let d = first + 32 * u64::from(i);
+        let inputs = if own { i * NEXT } else { 0 };
+        let [a, b, d] = [inputs, inputs, i * NEXT];
+        let [a, b, d] = [PLACES[0] + a, PLACES[1] + b, PLACES[2] + d].map(u64::from);
         fixed | d | (256 + a) << 32 | (256 + b) << 41 | (256 + d) << 50
     };
     let gfx9 = target.generation() == 9;
@@ -78,7 +81,8 @@ fn code(target: Target, name: &str) -> Result<Code> {
     ))
 }
 
-/// Best nanoseconds of an instruction of `target`; `data` gives the words of A, B (0, 1) and D by register.
+/// Best nanoseconds of an instruction of `target`; `data` gives the words of A, B (0, 1) and D by register. With `own` each
+/// has its own A and B, as if nothing could be decoded for several.
 ///
 /// # Errors
 /// It does not execute.
@@ -87,10 +91,10 @@ pub fn time(
     name: &str,
     op: &MatrixOp,
     backend: Backend,
-    data: [&[[u32; 64]]; 3],
+    (data, own): ([&[[u32; 64]]; 3], bool),
     repeat: u32,
 ) -> Result<f64> {
-    let code = code(target, name)?;
+    let code = code(target, name, own)?;
     let mut wave = Wave::new(op.wave as u32);
     wave.set_exec(u64::MAX);
     wave.mode = 0x3f0;
@@ -105,9 +109,9 @@ pub fn time(
     // A block is compiled when it is hot.
     for round in 0..200 + 200 * repeat.max(1) {
         for (i, rows) in data.into_iter().enumerate() {
-            for copy in 0..if i == 2 { EACH } else { 1 } {
+            for copy in 0..EACH {
                 for (register, row) in rows.iter().enumerate() {
-                    let at = PLACES[i] + 32 * copy + register as u32;
+                    let at = PLACES[i] + NEXT * copy + register as u32;
                     let lanes = wave.v.write(at, &mut unit.pool);
                     lanes.copy_from_slice(&row[..lanes.len()]);
                 }

@@ -113,14 +113,15 @@ fn byte(element: Element, x: f32) -> u32 {
     bits >> 24 & 0x80 | (exponent as u32) << mantissa | (bits & 0x7f_ffff) >> (23 - mantissa)
 }
 
-/// Best nanoseconds of an instruction in a compiled loop of a wave; `None` if it has another form than the loop is made of.
+/// Best nanoseconds of an instruction in a compiled loop of a wave, whose A and B are those of all, or its own; `None` if
+/// it has another form than the loop is made of.
 fn in_a_wave(
     target: &str,
     name: &str,
     op: &MatrixOp,
     backend: Backend,
     repeat: u32,
-) -> Option<f64> {
+) -> Option<[f64; 2]> {
     let need = op.registers();
     let mut random = Random(1, Data::Normal);
     let mut rows = |count, element| -> Vec<[u32; 64]> {
@@ -130,10 +131,13 @@ fn in_a_wave(
     let (a, b, d) = (rows(need.a, op.a), rows(need.b, op.b), rows(need.d, op.d));
     let target = target.parse().ok()?;
     let plain = op.kind == Kind::Dense && !op.f8f6f4;
-    plain
-        .then(|| compiled::time(target, name, op, backend, [&a, &b, &d], repeat))?
-        .inspect_err(|error| eprintln!("{target} {name}: {error:#}"))
-        .ok()
+    let time = |own| {
+        let data = ([&a[..], &b, &d], own);
+        compiled::time(target, name, op, backend, data, repeat)
+            .inspect_err(|error| eprintln!("{target} {name}: {error:#}"))
+            .ok()
+    };
+    plain.then(|| Some([time(false)?, time(true)?]))?
 }
 
 /// Best nanoseconds of an instruction on `backend`.
@@ -240,7 +244,7 @@ pub fn instructions(repeat: u32) {
     println!(
         "== matrix instructions alone, GMAC/s: native f32 FMA loop, native loop of the same rule (operands in the first \
          cache, sums in registers), where these are quick the same loop with sums loaded and stored for each instruction; then per back end normal numbers | small whole numbers, each in percent of the \
-         native loop of the same rule, a compiled loop of four such instructions of a wave, and fast matrix products in \
+         native loop of the same rule, a compiled loop of four such instructions of a wave, with the same A and B or their own, and fast matrix products in \
          percent of the FMA loop"
     );
     for (target, name, format) in INSTRUCTIONS {
@@ -287,8 +291,13 @@ pub fn instructions(repeat: u32) {
             if let Some(ns) = through_memory {
                 line += &format!(" ({:3.0} % in memory)", ns / normal * 100.0);
             }
-            if let Some(ns) = in_a_wave(target, name, &op, backend, repeat) {
-                line += &format!(" in a loop {:6.1} ({:3.0} %)", rate(ns), same / ns * 100.0);
+            if let Some([ns, own]) = in_a_wave(target, name, &op, backend, repeat) {
+                line += &format!(
+                    " in a loop {:6.1} ({:3.0} %; own A and B {:3.0} %)",
+                    rate(ns),
+                    same / ns * 100.0,
+                    same / own * 100.0
+                );
                 if let Some(native) = through_memory {
                     line += &format!(" ({:3.0} % in memory)", native / ns * 100.0);
                 }

@@ -1,5 +1,5 @@
 //! A dense product as whoever compiles it sees it: where its elements lie and how its sums are formed, if that is one of
-//! the ways that take no look at the operands first.
+//! the ways that depend on the operands not at all, or by simple bounds.
 
 use super::layout::{self, KSplit, Slot};
 use super::op::{Element, Kind, MatrixOp};
@@ -115,7 +115,7 @@ impl Form {
         self.flushes
     }
 
-    /// What its operands have to be within, which is to be found out first; else it is not compiled what the form says.
+    /// What its operands have to be within for its sums to be formed as it says.
     ///
     /// From 2^-50 to below 2^51 no product of bf16 and no sum is subnormal: all are multiples of 2^-114, and accumulators
     /// from 2^-102 on are multiples of 2^-125.
