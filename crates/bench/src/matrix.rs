@@ -132,7 +132,7 @@ fn in_a_wave(
     let target = target.parse().ok()?;
     let plain = op.kind == Kind::Dense && !op.f8f6f4;
     let time = |own| {
-        let data = ([&a[..], &b, &d], own);
+        let data = ([&a[..], &b[..], &d[..]], own);
         compiled::time(target, name, op, backend, data, repeat)
             .inspect_err(|error| eprintln!("{target} {name}: {error:#}"))
             .ok()
