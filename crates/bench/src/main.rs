@@ -1,6 +1,7 @@
 //! Speed and memory figures of rocjitsu, beside native loops measured in the same run.
 //! `cargo run --release -p rocjitsu-bench -- --help` lists the sections.
 
+mod compiled;
 mod dispatch;
 mod driver;
 mod handover;
