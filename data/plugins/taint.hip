@@ -86,3 +86,63 @@ kernel hold_0_overwritten(u32 *out, const u32 *in, u32 *) {
 }
 
 kernel hold_0_exact(u32 *out, const u32 *in, u32 *) { out[index()] = in[index()] + 1; }
+
+// What follows must be known lane by lane: a value that is not exact in every other lane only.
+static __device__ u32 odd(const u32 *in) {
+    u32 value = 7;
+    if (item() & 1)
+        value = __builtin_bit_cast(u32, bounded(in));
+    return value;
+}
+
+kernel hold_2048_lanes(u32 *out, const u32 *in, u32 *) { out[index()] = odd(in); }
+
+// A comparison's mask of lanes chooses between numbers that are exact.
+kernel hold_2048_mask(u32 *out, const u32 *in, u32 *) {
+    float value = __builtin_bit_cast(float, odd(in));
+    u32 a = in[index() + 1] + 3, b = in[index() + 2] + 4;
+    asm volatile("" : "+v"(a), "+v"(b), "+v"(value));
+    out[index()] = value > 0.5f ? a : b;
+}
+
+// All lanes have the number, half of them take another one.
+kernel hold_2048_select(u32 *out, const u32 *in, u32 *) {
+    u32 value = __builtin_bit_cast(u32, bounded(in));
+    u32 other = in[index() + 1];
+    out[index()] = (item() & 1) ? value : other;
+}
+
+// Masks that scalar instructions join.
+kernel hold_2048_masks(u32 *out, const u32 *in, u32 *) {
+    float value = __builtin_bit_cast(float, odd(in));
+    u32 a = in[index() + 1], b = in[index() + 2] + 1, c = in[index()];
+    asm volatile("" : "+v"(a), "+v"(b), "+v"(c), "+v"(value));
+    bool one = value > 0.5f, two = c == 0;
+    out[index()] = one && two ? a : b;
+}
+
+// Neighbours exchange their values.
+kernel hold_2048_dpp(u32 *out, const u32 *in, u32 *) {
+    out[index()] = __builtin_amdgcn_update_dpp(0, odd(in), 0xb1, 0xf, 0xf, true);
+}
+
+kernel hold_2048_swizzle(u32 *out, const u32 *in, u32 *) {
+    out[index()] = __builtin_amdgcn_ds_swizzle(odd(in), 1 << 10 | 0x1f);
+}
+
+kernel hold_2048_bpermute(u32 *out, const u32 *in, u32 *) {
+    out[index()] = __builtin_amdgcn_ds_bpermute(4 * (item() ^ 1), odd(in));
+}
+
+kernel hold_2048_permute(u32 *out, const u32 *in, u32 *) {
+    out[index()] = __builtin_amdgcn_ds_permute(4 * (item() ^ 1), odd(in));
+}
+
+// A lane that is exact is read, and one that is not.
+kernel hold_0_readlane(u32 *out, const u32 *in, u32 *) {
+    out[index()] = __builtin_amdgcn_readlane(odd(in), 4);
+}
+
+kernel hold_4096_readlane(u32 *out, const u32 *in, u32 *) {
+    out[index()] = __builtin_amdgcn_readlane(odd(in), 5);
+}

@@ -9,13 +9,14 @@ use rocjitsu_debug::{Debugger, Facts, Left, Remote, Runner};
 use rocjitsu_exec::error::Cause;
 use rocjitsu_exec::record::Class;
 use rocjitsu_gpu::dispatch::{
-    self, Device, Dispatch, DispatchError, Limits, Outcome, Stops, Suspended, jit,
+    self, Device, Dispatch, DispatchError, Limits, Outcome, Stops, Suspended, Why, jit,
 };
 use rocjitsu_gpu::memory::Memory;
 use rocjitsu_isa::Target;
 use rocjitsu_kfd::FormCount;
 use rocjitsu_lanes::Backend;
-use rocjitsu_observe::Observer;
+use rocjitsu_observe::{Code, Observer};
+use rocjitsu_plugins::Symbols;
 
 use crate::launch::Launch;
 use crate::launch::place::{Compiled, Placed, Statistics};
@@ -92,9 +93,26 @@ fn how<'a>(options: &Options<'a>, stops: Option<&'a Stops<'a>>) -> dispatch::Opt
     }
 }
 
+/// Adds to the report of a wave that was stopped the source line of its instruction, if the code object has line tables.
+fn with_source(error: DispatchError, launch: &Launch, placed: &Placed) -> DispatchError {
+    let mut error = error;
+    if let DispatchError::Stopped { pc, code, .. } = &mut error {
+        let mut symbols = Symbols::default();
+        symbols.add(&Code {
+            base: placed.code.bias,
+            file: launch.code.data(),
+        });
+        if let Some(place) = symbols.place(*pc) {
+            code.insert_str(0, &format!("\n  source: {}:{}", place.file, place.line));
+        }
+    }
+    error
+}
+
 /// The dispatch of a launch as a debugger moves it.
 struct Moved<'a> {
     device: &'a Device,
+    place: (&'a Launch, &'a Placed),
     dispatch: &'a Dispatch,
     options: dispatch::Options<'a>,
     observer: &'a dyn Observer,
@@ -111,9 +129,18 @@ impl Runner for Moved<'_> {
             stops: Some(stops),
             ..self.options
         };
-        match from {
+        let outcome = match from {
             Some(suspended) => self.device.resume(suspended, how, self.observer),
             None => self.device.start(self.dispatch, how, self.observer),
+        };
+        let (launch, placed) = self.place;
+        let located = |error| with_source(error, launch, placed);
+        match outcome.map_err(located)? {
+            Outcome::Suspended(suspended, Why::Fault(at, error)) => Ok(Outcome::Suspended(
+                suspended,
+                Why::Fault(at, located(error)),
+            )),
+            outcome => Ok(outcome),
         }
     }
 
@@ -182,7 +209,8 @@ impl Engine {
             how(options, None),
             options.observer,
         );
-        Ok(self.statistics(&done.map_err(|error| self.explain(error))?))
+        let done = done.map_err(|error| self.explain(with_source(error, launch, placed)))?;
+        Ok(self.statistics(&done))
     }
 
     /// Executes one dispatch, or what is left of one, to its end or to where `stops` says.
@@ -203,7 +231,7 @@ impl Engine {
             Some(suspended) => self.device.resume(suspended, how, observer),
             None => self.device.start(&dispatch(launch, placed), how, observer),
         };
-        match outcome.map_err(|error| self.explain(error))? {
+        match outcome.map_err(|error| self.explain(with_source(error, launch, placed)))? {
             Outcome::Done(done) => Ok(Ended::Done(Box::new(self.statistics(&done)))),
             Outcome::Suspended(suspended, _) => Ok(Ended::Suspended(Box::new(suspended))),
         }
@@ -227,6 +255,7 @@ impl Engine {
         let layout = Layout::new(self.device.target(), facts.lanes);
         let runner = Moved {
             device: &self.device,
+            place: (launch, placed),
             dispatch: &dispatch,
             options: how(options, None),
             observer: options.observer,

@@ -22,6 +22,11 @@ pub fn warn(what: &dyn std::fmt::Display) {
     let _ = writeln!(anstream::stderr(), "rocjitsu: {what}");
 }
 
+/// Writes whole lines to standard error, as they are. Where that fails there is nobody to be told.
+pub fn lines(text: &str) {
+    let _ = io::stderr().lock().write_all(text.as_bytes());
+}
+
 /// A command's output.
 pub struct Output {
     stream: io::BufWriter<anstream::AutoStream<io::StdoutLock<'static>>>,

@@ -22,10 +22,11 @@ use rocjitsu_plugins::MemoryWishes;
 use crate::checkpoint::{Parts, State, file};
 use crate::commands::gpu::{Host, Request};
 use crate::commands::outcome::Report;
+use crate::commands::plugins::Watching;
 use crate::engine::{self, Ended, Engine};
 use crate::launch::Launch;
 use crate::launch::place::{Placed, Statistics};
-use crate::output::{chain, count, peak_resident_bytes, progress};
+use crate::output::{chain, count, lines, peak_resident_bytes, progress};
 
 /// How far to go.
 #[derive(Clone, Copy, Debug)]
@@ -291,19 +292,24 @@ impl Session {
         Ok(true)
     }
 
-    /// Goes on to the end. Where somebody looks on, how far it is is shown on standard error.
+    /// Goes on to the end. Where somebody looks on, how far it is is shown on standard error, below what plugins record there.
     ///
     /// # Errors
     ///
     /// As [`Session::go`].
-    pub fn finish(&mut self, quiet: bool, plugins: Option<&Plugins>) -> Result<bool> {
-        // What plugins watch cannot be stopped for a look.
-        if quiet || plugins.is_some() || !io::stderr().is_terminal() {
+    pub fn finish(&mut self, quiet: bool, watching: Option<&Watching>) -> Result<bool> {
+        let plugins = watching.map(|watching| &watching.plugins);
+        if quiet || !io::stderr().is_terminal() {
             return self.go(Until::End, quiet, plugins);
         }
         let (bar, start) = (progress(0, false), Instant::now());
         let mut before = (0, Duration::ZERO);
-        let ended = self.watch(&|| std::thread::park_timeout(EVERY), &mut |look| {
+        let wait = || std::thread::park_timeout(EVERY);
+        let ended = self.watch(&wait, plugins, &mut |look| {
+            let records = watching.map(Watching::take_records).unwrap_or_default();
+            if !records.is_empty() {
+                bar.suspend(|| lines(&records));
+            }
             let (now, new) = (start.elapsed(), look.instructions - before.0);
             let speed = new as f64 / (now - before.1).as_secs_f64().max(1e-6);
             before = (look.instructions, now);
@@ -332,6 +338,7 @@ impl Session {
     pub fn watch(
         &mut self,
         tick: &(dyn Fn() + Send + Sync),
+        plugins: Option<&Plugins>,
         each: &mut dyn FnMut(Look) -> Result<ControlFlow<()>>,
     ) -> Result<bool> {
         let (asked, over) = (AtomicBool::new(false), AtomicBool::new(false));
@@ -347,7 +354,7 @@ impl Session {
             let mut go = || {
                 loop {
                     asked.store(false, Ordering::Release);
-                    let ended = self.go(Until::Asked(&asked), true, None)?;
+                    let ended = self.go(Until::Asked(&asked), true, plugins)?;
                     if each(self.look(&mut counted))?.is_break() && !ended {
                         return Ok(false);
                     }

@@ -36,11 +36,17 @@ fn rocjitsu(args: &[&str]) -> Command {
 impl Client {
     /// Starts a command and connects where it says that it waits.
     fn of(command: &mut Command) -> Client {
+        Client::after(command, || {})
+    }
+
+    /// The same, but it connects only when `ready` has returned.
+    fn after(command: &mut Command, ready: impl FnOnce()) -> Client {
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let mut errors = BufReader::new(child.stderr.take().unwrap());
         let mut line = String::new();
         errors.read_line(&mut line).unwrap();
         let (_, address) = line.trim().rsplit_once(" at ").expect(&line);
+        ready();
         let stream: Box<dyn Socket> = match address.contains('/') {
             true => Box::new(UnixStream::connect(address).unwrap()),
             false => Box::new(TcpStream::connect(address).unwrap()),
@@ -627,6 +633,130 @@ fn a_program_is_debugged_over_its_dispatches() {
         "dispatch 1 is right\ndispatch 2 is right\ndispatch 3 is right\n"
     );
     assert_eq!(status, Some(0));
+}
+
+#[test]
+fn dispatches_of_a_pm4_queue_are_debugged_as_others() {
+    let mut client = Client::of(&mut run(&["--gdb"], &["pm4", "2"])).introduced();
+    let entry = client.scalar("pc");
+    let text = client.monitor("dispatches");
+    assert!(
+        text.contains("1: axpy, grid [256, 1, 1] of [64, 1, 1]"),
+        "{text}"
+    );
+    client.ok(&format!("Z0,{:x},4", entry + STORE));
+    for turn in [1, 2] {
+        for group in 0..4 {
+            let stop = client.ask("vCont;c");
+            assert!(stop.contains("swbreak"), "{stop}");
+            let (first, element) = (client.floats("v2")[0], 64.0 * group as f32);
+            assert_eq!(first, (element + turn as f32) / 2.0 + 3.0 * element);
+            // The last one is changed in one lane.
+            if (turn, group) == (2, 3) {
+                let mut sum = client.register("v2");
+                sum[0] ^= 1;
+                client.set("v2", &sum);
+            }
+        }
+    }
+    assert_eq!(client.ask("vCont;c"), "W01");
+    let (text, status) = client.output();
+    assert_eq!(text, "dispatch 1 is right\ndispatch 2 is wrong\n");
+    assert_eq!(status, Some(1));
+}
+
+/// Waits until a file is there.
+fn until_there(path: &Path) {
+    for _ in 0..6000 {
+        if path.exists() {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    panic!("no {}", path.display());
+}
+
+#[test]
+fn a_queue_is_destroyed_while_its_dispatch_stands() {
+    // At its beginning; in the middle, where the client has the dispatch's state; after one step.
+    for before in ["", "break", "step"] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("go");
+        let file = path.to_str().unwrap();
+        let mut client = Client::of(&mut run(&["--gdb"], &["destroy", file])).introduced();
+        let entry = client.scalar("pc");
+        match before {
+            "break" => {
+                client.ok(&format!("Z0,{:x},4", entry + STORE));
+                assert!(client.ask("vCont;c").contains("swbreak"));
+                client.ok(&format!("z0,{:x},4", entry + STORE));
+            }
+            "step" => assert!(client.ask("vCont;s:1").starts_with("T05")),
+            _ => {}
+        }
+        std::fs::write(&path, "").unwrap();
+        until_there(&folder.path().join("go.done"));
+        // There is no wave any more to be asked for, and the client hears so.
+        assert!(client.ask("p0").starts_with('E'), "{before}");
+        assert!(client.monitor("waves").contains("no dispatch"), "{before}");
+        client.monitor("stop next");
+        let stop = client.ask("vCont;c");
+        assert!(stop.starts_with("T05"), "{before}: {stop}");
+        assert_eq!(client.scalar("pc"), entry);
+        assert!(client.monitor("dispatches").contains("2: axpy"));
+        assert_eq!(client.ask("vCont;c"), "W00");
+        let (text, status) = client.output();
+        assert_eq!((text.as_str(), status), ("dispatch 2 is right\n", Some(0)));
+    }
+}
+
+#[test]
+fn a_queue_is_destroyed_while_nobody_has_connected() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("go");
+    std::fs::write(&path, "").unwrap();
+    let file = path.to_str().unwrap();
+    // The first dispatch waits for a client, and has gone when it comes.
+    let mut command = run(&["--gdb"], &["destroy", file]);
+    let done = folder.path().join("go.done");
+    let client = Client::after(&mut command, || until_there(&done));
+    let mut client = client.introduced();
+    assert!(client.ask("?").starts_with("T05"));
+    assert_ne!(client.scalar("pc"), 0);
+    assert!(client.monitor("dispatches").contains("2: axpy"));
+    client.ok("D");
+    let (text, status) = client.output();
+    assert_eq!((text.as_str(), status), ("dispatch 2 is right\n", Some(0)));
+}
+
+#[test]
+fn a_program_ends_while_its_dispatch_stands() {
+    for middle in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("go");
+        let file = path.to_str().unwrap();
+        let mut client = Client::of(&mut run(&["--gdb"], &["exit", file])).introduced();
+        let entry = client.scalar("pc");
+        if middle {
+            client.ok(&format!("Z0,{:x},4", entry + STORE));
+            assert!(client.ask("vCont;c").contains("swbreak"));
+        }
+        std::fs::write(&path, "").unwrap();
+        // Nobody waits for an answer: the connection ends.
+        if let Err(error) = client.stream.read_to_end(&mut Vec::new()) {
+            assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
+        }
+        assert_eq!(client.output(), (String::new(), Some(5)), "{middle}");
+    }
+    // A dispatch runs when the program ends: the client is told the status.
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("go");
+    let file = path.to_str().unwrap();
+    let mut client = Client::of(&mut run(&["--gdb"], &["exit", file])).introduced();
+    client.tell("vCont;c");
+    std::fs::write(&path, "").unwrap();
+    assert_eq!(client.packet(), "W05");
+    assert_eq!(client.output().1, Some(5));
 }
 
 #[test]

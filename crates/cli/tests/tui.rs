@@ -167,6 +167,72 @@ fn a_long_launch_on_a_terminal_has_a_bar() {
     assert_eq!(terminal.child.wait().unwrap().code(), None);
 }
 
+/// The text without the terminal's control sequences.
+fn plain(text: &str) -> String {
+    let mut plain = String::new();
+    let mut rest = text.chars();
+    while let Some(c) = rest.next() {
+        match c {
+            '\x1b' if rest.next() == Some('[') => {
+                rest.by_ref().find(char::is_ascii_alphabetic);
+            }
+            c => plain.push(c),
+        }
+    }
+    plain
+}
+
+#[test]
+fn records_of_plugins_stand_above_the_bar() {
+    let mut terminal = Terminal::of(&["--repeat", "4000000", "--plugin", "throughput"]);
+    for _ in 0..3 {
+        terminal.shows("workgroups of dispatch");
+        terminal.shows("\"plugin\":\"throughput\"");
+        terminal.text.clear();
+    }
+    terminal.shows("workgroups of dispatch");
+    terminal.shows("\"plugin\":\"throughput\"");
+    terminal.shows("workgroups of dispatch");
+    let text = plain(&terminal.text);
+    // The first and the last line of what was read may be cut.
+    let lines: Vec<&str> = text.split(['\r', '\n']).collect();
+    let inner = &lines[1..lines.len() - 1];
+    let records: Vec<_> = inner.iter().filter(|l| l.contains("plugin")).collect();
+    assert!(!records.is_empty(), "{text}");
+    for record in records {
+        let parsed = serde_json::from_str::<serde_json::Value>(record);
+        assert!(parsed.is_ok(), "{record:?} in {text}");
+    }
+    terminal.press("\x03");
+    terminal.child.wait().unwrap();
+}
+
+#[test]
+fn records_of_plugins_are_written_when_the_panels_have_gone() {
+    let mut terminal = Terminal::of(&["--tui", "--repeat", "4000000", "--plugin", "race"]);
+    // Blanks are not sent.
+    terminal.shows("plugins,");
+    terminal.press("q");
+    terminal.shows(LEAVES);
+    terminal.shows("there are no results");
+    let (panels, after) = terminal.text.split_once(LEAVES).unwrap();
+    assert!(!panels.contains("\"races\""), "{panels:?}");
+    assert!(after.contains("\"event\":\"summary\""), "{after:?}");
+    assert_eq!(terminal.child.wait().unwrap().code(), Some(1));
+
+    let mut terminal = Terminal::of(&["--tui", "--repeat", "3", "--plugin", "throughput"]);
+    terminal.shows(LEAVES);
+    terminal.shows("wave instructions in");
+    assert_eq!(terminal.child.wait().unwrap().code(), Some(0));
+    let (_, after) = terminal.text.split_once(LEAVES).unwrap();
+    // One for each dispatch and the summary.
+    assert_eq!(
+        after.matches("\"plugin\":\"throughput\"").count(),
+        4,
+        "{after:?}"
+    );
+}
+
 #[test]
 fn without_a_terminal_it_is_refused() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/corpus/built/asm_axpy.json");

@@ -140,6 +140,9 @@ impl Debugger<'_> {
                 at.pc
             );
         }
+        if self.suspended.is_none() {
+            text.push_str("no dispatch is under way\n");
+        }
         if let Some(suspended) = &self.suspended {
             let _ = writeln!(
                 text,

@@ -335,17 +335,20 @@ impl Session<'_> {
     fn listen(&mut self, debugger: &mut Debugger<'static>) -> io::Result<bool> {
         loop {
             let mut inbox = self.inbox.borrow_mut();
-            let readable = inbox.wait(Some(self.client.as_fd()), None)?;
-            if inbox.exit.is_some() {
-                return Ok(false);
-            }
+            // A command that has come already is heard: it may wait for the end.
+            let time = inbox.exit.map(|_| Duration::ZERO);
+            let readable = inbox.wait(Some(self.client.as_fd()), time)?;
             let left = inbox.left.take();
             if left.is_some() && left == self.current.as_ref().map(|job| job.number) {
                 self.current = None;
                 debugger.suspended = None;
+                debugger.has_gone();
             }
             if readable {
                 return Ok(true);
+            }
+            if inbox.exit.is_some() {
+                return Ok(false);
             }
         }
     }

@@ -6,6 +6,7 @@
 //! not.
 
 pub(crate) mod access;
+mod exchange;
 mod info;
 mod registers;
 mod view;
@@ -164,20 +165,24 @@ fn one<const REGISTERS: bool, const ACCESSES: bool>(
     watch: &mut Watch<'_>,
 ) -> Result<Flow, Failure> {
     let watcher = &mut watch.watcher;
-    watcher.before(step, &View(cx))?;
+    watcher.before(step, &View(cx, None))?;
     if info.is_matrix {
         watcher.matrix(step)?;
     }
+    let exchange = match REGISTERS && info.exchanges {
+        true => exchange::of(cx, record),
+        false => None,
+    };
     if REGISTERS && watcher.events().any(Events::READS) {
         registers::reads(cx, info, step.exec, &mut watch.touched);
         if !watch.touched.is_empty() {
-            watcher.reads(step, &watch.touched, &View(cx))?;
+            watcher.reads(step, &watch.touched, &View(cx, exchange.as_ref()))?;
         }
     }
     if ACCESSES && info.shape.is_some() {
         access::of(cx, record, info, &mut watch.accesses);
         if !watch.accesses.is_empty() {
-            watcher.accesses(step, &watch.accesses, &View(cx))?;
+            watcher.accesses(step, &watch.accesses, &View(cx, None))?;
         }
     }
     if REGISTERS && watcher.events().any(Events::WRITES) {
@@ -213,8 +218,8 @@ fn one<const REGISTERS: bool, const ACCESSES: bool>(
         }
     }
     if REGISTERS && !watch.touched.is_empty() && watcher.events().any(Events::WRITES) {
-        watcher.writes(step, &watch.touched, &View(cx))?;
+        watcher.writes(step, &watch.touched, &View(cx, exchange.as_ref()))?;
     }
-    watcher.after(step, &View(cx))?;
+    watcher.after(step, &View(cx, None))?;
     Ok(flow)
 }

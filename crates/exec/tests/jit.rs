@@ -133,9 +133,12 @@ proptest! {
         wide: bool,
         shapes in prop::collection::vec(any::<Shape>(), 1..80),
         branches in prop::collection::vec(any::<(u8, u8, u8)>(), 0..8),
-        accesses in prop::collection::vec(any::<(u8, u8, u8)>(), 0..6),
+        accesses in prop::collection::vec(any::<(u8, u8, u8)>(), 0..8),
         sleeps in prop_oneof![3 => Just(false), 1 => Just(true)],
         quantum in prop_oneof![Just(1u64), 2..100u64, 100..2000u64],
+        round in prop_oneof![4 => Just(0u32), 1 => 0..16u32],
+        denorm in 0..16u32,
+        flags in 0..4u32,
         kind: u8,
         bits: u64,
         seed: u64,
@@ -143,7 +146,7 @@ proptest! {
         let target = EXECUTABLE[target];
         let start = Start {
             lanes: if target.generation() == 9 || wide && target != Target::Gfx1250 { 64 } else { 32 },
-            mode: 0x3f0,
+            mode: round | denorm << 4 | flags << 8,
             exec: exec(kind, bits),
             seed,
             quantum,
@@ -152,7 +155,7 @@ proptest! {
         body.truncate(40);
         prop_assume!(!body.is_empty());
         for access in accesses {
-            let at = usize::from(access.0 / 3) % body.len();
+            let at = usize::from(access.0 / 6) % body.len();
             body.insert(at, memory(target, access));
         }
         check(target, &start, &looped(target, body, &branches, sleeps));
@@ -184,6 +187,47 @@ proptest! {
         let body: Vec<Vec<u8>> = shapes.iter().filter_map(|&s| encode(target, &start, s)).collect();
         prop_assume!(!body.is_empty());
         check(target, &start, &looped(target, body, &[], false));
+    }
+}
+
+/// What [`memory`] makes is what it says.
+#[test]
+fn accesses_are_what_they_should_be() {
+    for target in EXECUTABLE {
+        let set = target.execution_set(if target.generation() == 9 { 64 } else { 32 });
+        let mut names = BTreeSet::new();
+        for kind in 0..=u8::MAX {
+            let mut code = &memory(target, (kind, 3, 5))[..];
+            while !code.is_empty() {
+                let inst = decode(target, set, code).unwrap();
+                names.insert(inst.op().name());
+                code = &code[inst.len()..];
+            }
+        }
+        let gfx9 = target.generation() == 9;
+        let want: &[&str] = match gfx9 {
+            true => &[
+                "ds_read_b32",
+                "ds_write_b32",
+                "global_load_dword",
+                "global_load_dwordx4",
+                "global_store_dword",
+                "global_store_dwordx4",
+                "s_load_dword",
+                "v_and_b32",
+            ],
+            false => &[
+                "ds_load_b32",
+                "ds_store_b32",
+                "global_load_b128",
+                "global_load_b32",
+                "global_store_b128",
+                "global_store_b32",
+                "s_load_b32",
+                "v_and_b32",
+            ],
+        };
+        assert_eq!(names.iter().copied().collect::<Vec<_>>(), want, "{target}");
     }
 }
 

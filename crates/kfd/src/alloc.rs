@@ -14,6 +14,7 @@ use crate::abi::{
 use crate::buffer::{Buffer, Made};
 use crate::context::Context;
 use crate::queue::SLICE;
+use crate::redzone::Room;
 use crate::svm::Ranges;
 use crate::table::{Call, Handled};
 
@@ -35,7 +36,7 @@ const FLAGS: u32 = flag::VRAM
     | flag::EXECUTABLE
     | flag::WRITABLE;
 /// Bytes of the event page: 4096 slots.
-const EVENT_PAGE: u64 = 4096 * 8;
+pub(crate) const EVENT_PAGE: u64 = 4096 * 8;
 
 /// The allocations of one context, by handle.
 #[derive(Debug)]
@@ -67,10 +68,14 @@ pub(crate) struct Allocation {
     pub(crate) address: u64,
     /// Whole pages.
     pub(crate) bytes: u64,
+    /// What the program asked for, if that is known and less.
+    asked: Option<u64>,
     pub(crate) flags: u32,
     pub(crate) backing: Backing,
     /// By index of the GPU.
     mapped: BTreeMap<usize, Mapped>,
+    /// Room beside it, if that is wanted.
+    _room: Vec<Room>,
 }
 
 /// A mapping in a GPU's address map, until dropped.
@@ -141,6 +146,9 @@ impl Allocation {
                         .map(address + at, storage, 0, part, access, label)
                         .map_err(|_| Errno::INVAL)?;
                 }
+                if let Some(asked) = self.asked {
+                    memory.set_requested(address, asked);
+                }
             }
             Backing::Pages(storage) => memory
                 .map(address, storage.clone(), 0, bytes, access, label)
@@ -206,10 +214,13 @@ impl Allocations {
         let allocation = Allocation {
             address,
             bytes,
+            // The exporter knows.
+            asked: None,
             // Importers may write and execute, whatever the exporter allows itself.
             flags: buffer.made.flags | flag::WRITABLE | flag::EXECUTABLE,
             backing: Backing::Buffer(buffer),
             mapped: BTreeMap::new(),
+            _room: Vec::new(),
         };
         self.insert(gpu_id, allocation, ranges)
     }
@@ -331,12 +342,20 @@ pub(crate) fn alloc(call: &Call<'_>, args: &mut AllocMemoryOfGpu) -> Handled {
         Backing::Pages(storage) => storage.file().ok_or(Errno::NOMEM)?.1,
         Backing::Host(_) => args.mmap_offset,
     };
+    // The queue memory of gfx7 and gfx8 is seen twice, and what is lent has its neighbours: no end of these is known.
+    let own = matches!(backing, Backing::Buffer(_)) && args.flags & flag::AQL_QUEUE_MEM == 0;
+    let room = match driver.red_zones() {
+        Some(zones) if own && args.va_addr != 0 => zones.beside(args.va_addr, args.va_addr + bytes),
+        _ => Vec::new(),
+    };
     let allocation = Allocation {
         address: args.va_addr,
         bytes,
+        asked: Some(args.size).filter(|&asked| own && asked < bytes),
         flags: args.flags,
         backing,
         mapped: BTreeMap::new(),
+        _room: room,
     };
     args.handle = context
         .allocations
@@ -412,19 +431,29 @@ pub(crate) fn available(call: &Call<'_>, args: &mut GetAvailableMemory) -> Handl
 
 /// The words of the event page.
 #[derive(Debug)]
-struct EventPage(Arc<Buffer>);
+pub(crate) struct EventPage {
+    storage: Arc<Storage>,
+    /// The program's allocation, if it is one.
+    _buffer: Option<Arc<Buffer>>,
+}
+
+impl EventPage {
+    /// A page in memory of the driver's.
+    pub(crate) fn own(storage: Arc<Storage>) -> Box<EventPage> {
+        let _buffer = None;
+        Box::new(EventPage { storage, _buffer })
+    }
+}
 
 impl crate::event::Page for EventPage {
     fn load(&self, slot: u32) -> u64 {
-        self.0
-            .storage
-            .load_u64(u64::from(slot) * 8)
-            .unwrap_or(u64::MAX)
+        let word = self.storage.load_u64(u64::from(slot) * 8);
+        word.unwrap_or(u64::MAX)
     }
 
     fn store(&self, slot: u32, value: u64) {
         // A slot beyond the page is one that nobody can signal.
-        self.0.storage.store_u64(u64::from(slot) * 8, value);
+        self.storage.store_u64(u64::from(slot) * 8, value);
     }
 }
 
@@ -438,5 +467,9 @@ pub(crate) fn event_page(
 ) -> Result<Box<dyn crate::event::Page>, Errno> {
     let buffer = call.context.allocations.buffer(handle);
     let buffer = buffer.filter(|buffer| buffer.bytes() >= EVENT_PAGE);
-    Ok(Box::new(EventPage(buffer.ok_or(Errno::INVAL)?)))
+    let buffer = buffer.ok_or(Errno::INVAL)?;
+    Ok(Box::new(EventPage {
+        storage: buffer.storage.clone(),
+        _buffer: Some(buffer),
+    }))
 }

@@ -20,6 +20,7 @@ use crate::descriptors::{Descriptors, Object};
 use crate::drm::{DrmCall, RenderFile};
 use crate::file::{self, Identity};
 use crate::process::{ForkMark, lock};
+use crate::redzone::RedZones;
 use crate::report::{Executed, Recorder, Report};
 use crate::svm::{LentFilter, OwnFiles, Ranges};
 use crate::table::{self, Call, Run};
@@ -76,6 +77,8 @@ pub struct Driver {
     recorder: Arc<Recorder>,
     /// The plugins that watch dispatches. A forked child's driver has none: their locks and files are the parent's.
     plugins: Option<Arc<Plugins>>,
+    /// Room beside allocations, if plugins look for accesses that miss one.
+    red_zones: Option<RedZones>,
     /// Who runs dispatches in the driver's place. A forked child's driver has nobody: the threads are the parent's.
     conductor: Option<Arc<dyn Conductor>>,
     fork: ForkMark,
@@ -138,6 +141,7 @@ impl Driver {
             user: User::new().map_err(io("copy buffer"))?,
             recorder: Arc::new(recorder),
             plugins: None,
+            red_zones: None,
             conductor: None,
             fork: ForkMark::new().map_err(io("fork mark"))?,
         })
@@ -148,6 +152,23 @@ impl Driver {
     pub fn with_plugins(mut self, plugins: Arc<Plugins>) -> Driver {
         self.plugins = Some(plugins);
         self
+    }
+
+    /// Leaves room of `bytes` bytes beside each allocation from now on, where the program lets the kernel choose addresses.
+    ///
+    /// # Errors
+    /// The host refuses a file in memory.
+    pub fn with_red_zones(mut self, bytes: u64) -> Result<Driver, Error> {
+        let zones = RedZones::new(bytes).map_err(|errno| Error::Host {
+            what: "file of red zones",
+            source: errno.into(),
+        })?;
+        self.red_zones = Some(zones);
+        Ok(self)
+    }
+
+    pub(crate) fn red_zones(&self) -> Option<&RedZones> {
+        self.red_zones.as_ref()
     }
 
     /// Lets somebody else run all dispatches from now on.
@@ -263,17 +284,39 @@ impl Driver {
         request: u32,
         arg: *mut c_void,
     ) -> Option<Result<i32, Errno>> {
-        if !self.descriptors.may_be_ours(fd.as_raw_fd()) {
-            return None;
-        }
         if self.is_forked() {
             return self.inherited(fd).then_some(Err(Errno::BADF));
         }
-        let object = self.descriptors.get(fd)?;
+        let object = self.object(fd)?;
         Some(
             self.dispatch(&object, request.into(), arg as u64)
                 .map(|()| 0),
         )
+    }
+
+    /// What a descriptor stands for. One that the program did not get by its own calls is one of its devices if the
+    /// file says so: a duplicate that it has sent to itself, or else a render node opened through `/proc/self/fd`.
+    fn object(&self, fd: BorrowedFd<'_>) -> Option<Object> {
+        if let Some(object) = self.descriptors.get(fd) {
+            return Some(object);
+        }
+        let identity = file::identity(fd).ok()?;
+        let device = self.kind_of(identity)?;
+        if shared_range(fd).is_some() {
+            return None;
+        }
+        let object = self.descriptors.duplicate_of(fd, identity).or_else(|| {
+            let minors = self.gpus.iter().map(|gpu| gpu.identity.render_minor);
+            let index = minors
+                .enumerate()
+                .find(|(_, minor)| Some(*minor) == device)?
+                .0;
+            Some(Object::Render(Arc::new(RenderFile::new(index))))
+        })?;
+        let known = self
+            .descriptors
+            .insert(fd.as_raw_fd(), identity, object.clone());
+        known.then_some(object)
     }
 
     /// In a forked child, where no lock may be taken: whether the descriptor is the parent's.
@@ -419,12 +462,14 @@ impl Driver {
         shared_range(fd).map(|(_, bytes)| bytes)
     }
 
-    /// What `fstat` must say of one of the driver's descriptors: a character device.
+    /// What `fstat` must say of a descriptor of one of the devices, wherever the program has it from: a character
+    /// device. `None` for dmabufs and all that is not the driver's.
     pub fn stat_of_fd(&self, fd: BorrowedFd<'_>) -> Option<Stat> {
-        if !self.is_ours(fd.as_raw_fd()) {
+        let device = self.kind_of(file::identity(fd).ok()?)?;
+        if shared_range(fd).is_some() {
             return None;
         }
-        let path = match self.kind_of(file::identity(fd).ok()?)? {
+        let path = match device {
             None => "/dev/kfd".to_owned(),
             Some(minor) => format!("/dev/dri/renderD{minor}"),
         };
@@ -571,7 +616,7 @@ impl Driver {
 
     /// The render file behind a descriptor.
     pub(crate) fn render_file(&self, fd: BorrowedFd<'_>) -> Option<Arc<RenderFile>> {
-        match self.descriptors.get(fd)? {
+        match self.object(fd)? {
             Object::Render(file) => Some(file),
             _ => None,
         }

@@ -123,7 +123,7 @@ pub static KFD: &[Row] = rows! { Kfd;
     0x05 GET_CLOCK_COUNTERS: ReadWrite GetClockCounters typed, "ESBG", clock::counters, "GPU ticks (100 MHz), CPU and boot time (ns)";
     0x06 GET_PROCESS_APERTURES: Read GetProcessApertures typed, "-", process::apertures, "apertures of the first seven GPUs";
     0x07 UPDATE_QUEUE: Write UpdateQueue typed, "SB", queue::update, "ring, percentage, priority; percentage 0 suspends";
-    0x08 CREATE_EVENT: ReadWrite CreateEvent typed, "SBG", event::create, "makes an event; the first call names the event page";
+    0x08 CREATE_EVENT: ReadWrite CreateEvent typed, "SBG", event::create, "makes an event; the first call names the event page, or gets one";
     0x09 DESTROY_EVENT: Write EventId typed, "SBG", event::destroy, "removes an event; waiters fail";
     0x0a SET_EVENT: Write EventId typed, "SBG", event::set, "signals an event";
     0x0b RESET_EVENT: Write EventId typed, "SBG", event::reset, "takes an event's signal back";

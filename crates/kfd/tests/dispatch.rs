@@ -2,15 +2,20 @@
 //! store, an event at the end. On every target that the corpus has.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use rocjitsu_cli::launch::Launch;
 use rocjitsu_cli::launch::from_description::Selection;
+use rocjitsu_cli::launch::place::Placed;
 use rocjitsu_config::{Machine, preset_for_target};
 use rocjitsu_gpu::memory::Memory;
 use rocjitsu_isa::Target;
+use rocjitsu_kfd::Driver;
 use rocjitsu_kfd::abi::{self, alloc_flags, event_type};
 use rocjitsu_kfd::client::{Buffer, Client, signal};
+use rocjitsu_observe::{Lines, Plugins, Sink};
+use serde_json::Value;
 
 fn description(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../data/corpus/built/{name}.json"))
@@ -43,10 +48,16 @@ struct Ready {
 /// Places a kernel of the corpus in the GPU's memory through the driver.
 fn upload(client: &Client, name: &str, selection: Selection) -> Ready {
     let launch = Launch::from_description(&description(name), selection).unwrap();
+    upload_launch(client, launch, |_, _| {})
+}
+
+/// The same with a launch; `change` may change what lies in memory before it is copied.
+fn upload_launch(client: &Client, launch: Launch, change: impl FnOnce(&Memory, &Placed)) -> Ready {
     // The launch library lays everything out in a memory of its own; the GPU gets the same bytes
     // at the same addresses.
     let plan = Memory::new(1 << 40);
     let placed = launch.place(&plan).unwrap();
+    change(&plan, &placed);
     let mut kept = vec![
         copy(
             client,
@@ -264,4 +275,79 @@ fn a_memory_fault_reaches_the_event_with_page_and_cause() {
     assert!(client.wait(event, 0).unwrap().is_none());
     assert_eq!(client.driver.report().faults.len(), 1);
     client.destroy(&queue).unwrap();
+}
+
+/// What `memcheck` with red zones records of `asm_axpy` whose second argument points `offset` bytes into an allocation of `bytes`
+/// bytes.
+fn misses(bytes: usize, offset: i64) -> Vec<Value> {
+    let selection: rocjitsu_plugins::Selection = "memcheck:redzone=65536".parse().unwrap();
+    let (sink, records) = Sink::memory();
+    let plugin = rocjitsu_plugins::make(&selection, Lines::new(vec![sink])).unwrap();
+    let mut plugins = Plugins::new();
+    plugins.add("memcheck", plugin);
+    let plugins = Arc::new(plugins);
+    let driver = Driver::new(machine(Target::Gfx942)).unwrap();
+    let driver = driver.with_red_zones(65536).unwrap();
+    let client = Client::of(driver.with_plugins(plugins.clone())).unwrap();
+    let (page, event) = client.first_event().unwrap();
+    let fault = client.event(event_type::MEMORY).unwrap();
+    let selection = Selection::of(Target::Gfx942);
+    let mut launch = Launch::from_description(&description("asm_axpy"), selection).unwrap();
+    launch.buffers[1].content.resize(bytes, 0);
+    let mut ready = upload_launch(&client, launch, |plan, placed| {
+        let pointer = placed.buffers[1].wrapping_add_signed(offset);
+        let argument = placed.kernarg_address + 8;
+        plan.write(argument, &pointer.to_le_bytes()).unwrap();
+    });
+    let signals = client.allocate(0, 0, 4096, alloc_flags::GTT).unwrap();
+    let mut queue = client.aql_queue(0).unwrap();
+    let completion = signal(&signals, 128, &page, event).unwrap();
+    ready.packet[56..].copy_from_slice(&completion.to_le_bytes());
+    queue.submit(&ready.packet).unwrap();
+    let ended = || {
+        let done = client.wait(event, 20).unwrap();
+        done.or_else(|| client.wait(fault, 20).unwrap())
+    };
+    let came = std::iter::repeat_with(ended)
+        .take(1000)
+        .find(Option::is_some);
+    assert!(came.is_some(), "neither an end nor a fault");
+    client.destroy(&queue).unwrap();
+    plugins.finish().unwrap();
+    let text = String::from_utf8(records.lock().unwrap().clone()).unwrap();
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+#[test]
+fn accesses_beside_allocations_are_named_with_side_and_distance() {
+    // 230 words of 4 bytes are read.
+    for (bytes, offset, side, distance, address) in [
+        (920, 0, None, 0, 0),
+        // The rest of the last page.
+        (900, 0, Some("behind"), 1, 900),
+        (4098, 4000, Some("behind"), 0, 4096),
+        // No page at all.
+        (4096, 4096 - 400, Some("behind"), 1, 4096),
+        (4096, 4096 + 800, Some("behind"), 801, 4896),
+        (4096, -400, Some("before"), 400, -400),
+        (4096, -4096, Some("before"), 4096, -4096),
+    ] {
+        let records = misses(bytes, offset);
+        let (summary, found) = records.split_last().unwrap();
+        let text = format!("{bytes} {offset}: {records:#?}");
+        assert_eq!(summary["event"], "summary", "{text}");
+        let Some(side) = side else {
+            assert!(found.is_empty(), "{text}");
+            continue;
+        };
+        let [record] = found else { panic!("{text}") };
+        assert_eq!(record["error"], "out_of_bounds", "{text}");
+        assert_eq!(record["allocation"], "VRAM", "{text}");
+        assert_eq!(record["bytes"], bytes, "{text}");
+        assert_eq!(record["side"], side, "{text}");
+        assert_eq!(record["offset"], address, "{text}");
+        assert_eq!(record["distance"], distance, "{text}");
+    }
 }

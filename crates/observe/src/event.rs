@@ -104,6 +104,15 @@ impl Family {
     }
 }
 
+/// Registers that hold something when a wave starts. All others hold what an earlier wave left.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Given {
+    /// SGPRs from s0 on.
+    pub sgprs: u16,
+    /// VGPRs from v0 on.
+    pub vgprs: u16,
+}
+
 /// A dispatch that begins.
 #[derive(Clone, Copy)]
 pub struct Dispatch<'a> {
@@ -137,8 +146,17 @@ pub struct Dispatch<'a> {
     pub kernarg_bytes: u32,
     /// Workgroups of a cluster in x, y, z.
     pub cluster: [u32; 3],
+    /// Registers that its waves start with.
+    pub given: Given,
     /// The GPU's memory.
     pub memory: &'a Arc<dyn MemoryView>,
+}
+
+impl Dispatch<'_> {
+    /// What tells its GPU from others of the run, as long as somebody holds [`Dispatch::memory`].
+    pub fn gpu(&self) -> usize {
+        Arc::as_ptr(self.memory).addr()
+    }
 }
 
 /// A dispatch that has ended.
@@ -284,6 +302,18 @@ pub struct Touch {
     pub lanes: u64,
 }
 
+/// Whose value a lane gets from an instruction that moves values of its first vector source between lanes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Source {
+    /// That of this lane.
+    Lane(u8),
+    /// Nobody's: zero.
+    #[default]
+    None,
+    /// Its result stays what it was.
+    Keeps,
+}
+
 /// A kind of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Space {
@@ -427,6 +457,11 @@ pub trait State {
     fn lds(&self) -> &[u8];
     /// Copies bytes of memory out; false if they are not all there.
     fn read(&self, address: u64, to: &mut [u8]) -> bool;
+    /// With register reads and writes: whose value each lane gets, of an instruction that moves values of its first vector
+    /// source between lanes (DPP, permutations, swizzles). `None`: lanes keep to themselves, or nothing so simple can be said.
+    fn exchange(&self) -> Option<&[Source; 64]> {
+        None
+    }
 
     /// The value of a scalar register that an instruction touches.
     fn scalar(&self, file: RegFile, register: u16) -> Option<u32> {

@@ -4,13 +4,14 @@
 mod roles;
 mod shadow;
 
-use std::collections::{BTreeMap, HashMap};
+use foldhash::HashMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use rocjitsu_isa::{Op, RegFile};
+use rocjitsu_isa::{Name, Op, Operand, RegFile};
 use rocjitsu_observe::{
-    Access, AccessKind, Code, Concurrency, Dispatch, Events, Exactness, Family, Lines, MemoryView,
-    Outcome, Plugin, Space, State, Step, Touch, Wave, Workgroup,
+    Access, AccessKind, Code, Concurrency, Dispatch, Ended, Events, Exactness, Family, Lines,
+    MemoryView, Outcome, Plugin, Source, Space, State, Step, Touch, Wave, Workgroup,
 };
 use serde_json::{Value, json};
 
@@ -30,12 +31,14 @@ pub fn make(mut options: Options, lines: Lines) -> Result<Box<dyn Plugin>, Strin
         fail,
         bounded,
         symbols: Symbols::default(),
-        view: None,
-        kernels: HashMap::new(),
-        waves: HashMap::new(),
-        lds: HashMap::new(),
+        views: BTreeMap::new(),
+        kernels: HashMap::default(),
+        waves: HashMap::default(),
+        lds: HashMap::default(),
         memory: Bytes::default(),
         now: Now::default(),
+        current: 0,
+        others: HashMap::default(),
         found: BTreeMap::new(),
         stored: BTreeMap::new(),
     }))
@@ -50,6 +53,8 @@ struct Now {
     lanes: u64,
     /// A source that all lanes share is not exact.
     shared: bool,
+    /// Bits of the sources of a bitwise scalar instruction that are not exact, by word.
+    words: [u32; 2],
     /// Bytes that each lane loads, and which of them are not exact.
     loads: [Load; 64],
     /// Whether any lane loads.
@@ -61,6 +66,7 @@ impl Default for Now {
         Now {
             lanes: 0,
             shared: false,
+            words: [0; 2],
             loads: [Load::default(); 64],
             loading: false,
         }
@@ -110,14 +116,19 @@ struct Fidelity {
     /// Follow results within a bound as well, not only those by default.
     bounded: bool,
     symbols: Symbols,
-    view: Option<Arc<dyn MemoryView>>,
+    /// The memory of GPUs, by [`Dispatch::gpu`].
+    views: BTreeMap<usize, Arc<dyn MemoryView>>,
     kernels: HashMap<u64, String>,
     waves: HashMap<WaveKey, Registers>,
     /// LDS by dispatch and workgroup.
     lds: HashMap<(u64, u64), Bytes>,
-    /// Global and scratch memory.
+    /// Global and scratch memory. GPUs that share addresses share what lies there.
     memory: Bytes,
+    /// Of the dispatch `current`; each dispatch runs on one thread, but several may run at once.
     now: Now,
+    current: u64,
+    /// Of other dispatches under way.
+    others: HashMap<u64, Now>,
     found: BTreeMap<Place, Arrival>,
     stored: BTreeMap<String, Stored>,
 }
@@ -126,7 +137,102 @@ fn key(step: &Step<'_>) -> WaveKey {
     (step.wave.dispatch, step.wave.group, step.wave.index)
 }
 
+/// The lane that `v_readlane_b32` reads.
+fn selected(step: &Step<'_>, state: &dyn State) -> u64 {
+    let inst = &step.instruction.inst;
+    let select = match inst.operand(Name::src1) {
+        Some(Operand::Sgpr(register)) => state.sgpr(register.into()),
+        Some(Operand::Const(value) | Operand::Literal(value)) => value as u32,
+        _ => return u64::MAX,
+    };
+    1 << (select & (step.wave.lanes - 1))
+}
+
+/// Which lanes of `v_cndmask_b32` take which of its sources, where its mask is exact.
+#[derive(Clone, Copy)]
+struct Chosen {
+    /// The registers of the sources that it takes by clear and by set bits.
+    sources: [Option<u16>; 2],
+    set: u64,
+    /// Lanes of which that is known.
+    known: u64,
+}
+
+impl Chosen {
+    fn new(step: &Step<'_>, registers: &Registers, state: &dyn State) -> Option<Chosen> {
+        let inst = &step.instruction.inst;
+        // DPP moves the first source before it is chosen.
+        if inst.op() != Op::v_cndmask_b32 || state.exchange().is_some() {
+            return None;
+        }
+        let first = match inst.operand(Name::src2) {
+            Some(Operand::Sgpr(register)) => register.into(),
+            _ => roles::VCC,
+        };
+        let word = |register: u16| u64::from(state.sgpr(register));
+        let inexact = |register: u16| {
+            let touch = Touch {
+                file: RegFile::Sgpr,
+                register,
+                bytes: 0xf,
+                lanes: 0,
+            };
+            registers.read(&touch, 0)
+        };
+        let both = |of: &dyn Fn(u16) -> u64| match step.wave.lanes {
+            64 => of(first) | of(first + 1) << 32,
+            _ => of(first),
+        };
+        let vgpr = |name| match inst.operand(name) {
+            Some(Operand::Vgpr(register)) => Some(register),
+            _ => None,
+        };
+        Some(Chosen {
+            sources: [vgpr(Name::src0), vgpr(Name::src1)],
+            set: both(&word),
+            known: !both(&inexact),
+        })
+    }
+
+    /// The lanes that may take a register.
+    fn of(&self, touch: &Touch) -> u64 {
+        let takes = |source: Option<u16>, lanes: u64| match source {
+            Some(register) if (touch.file, touch.register) == (RegFile::Vgpr, register) => lanes,
+            _ => 0,
+        };
+        takes(self.sources[0], !self.set) | takes(self.sources[1], self.set) | !self.known
+    }
+}
+
+/// The lanes that get the value of one of `from`.
+fn gathered(sources: &[Source; 64], from: u64) -> u64 {
+    let gets =
+        |source: &Source| matches!(source, Source::Lane(lane) if from >> (lane & 63) & 1 != 0);
+    let lanes = sources.iter().enumerate();
+    lanes.fold(0, |all, (lane, source)| {
+        all | u64::from(gets(source)) << lane
+    })
+}
+
+/// The lanes that keep what they have.
+fn kept(sources: &[Source; 64]) -> u64 {
+    let lanes = sources.iter().enumerate();
+    lanes.fold(0, |all, (lane, source)| {
+        all | u64::from(*source == Source::Keeps) << lane
+    })
+}
+
 impl Fidelity {
+    /// An instruction of a dispatch is under way.
+    fn turn_to(&mut self, dispatch: u64) {
+        if self.current != dispatch {
+            let now = self.others.remove(&dispatch).unwrap_or_default();
+            let other = std::mem::replace(&mut self.now, now);
+            self.others.insert(self.current, other);
+            self.current = dispatch;
+        }
+    }
+
     fn kernel(&self, step: &Step<'_>) -> String {
         let name = self.kernels.get(&step.wave.dispatch);
         name.cloned().unwrap_or_default()
@@ -253,17 +359,18 @@ impl Fidelity {
     /// Memory that holds values which are not exact, by allocation.
     fn memory_records(&self) -> Vec<Value> {
         const LISTED: usize = 16;
-        let Some(view) = &self.view else {
-            return Vec::new();
-        };
         let mut records = Vec::new();
-        for allocation in view.allocations() {
+        let mut listed = BTreeSet::new();
+        for allocation in self.views.values().flat_map(|view| view.allocations()) {
+            if !listed.insert((allocation.start, allocation.bytes)) {
+                continue;
+            }
             let ranges = self.memory.ranges(allocation.start, allocation.bytes);
             let sum: u64 = ranges.iter().map(|(_, bytes)| bytes).sum();
             if sum == 0 {
                 continue;
             }
-            let listed: Vec<Value> = ranges
+            let first: Vec<Value> = ranges
                 .iter()
                 .take(LISTED)
                 .map(|(at, bytes)| json!({ "offset": at - allocation.start, "bytes": bytes }))
@@ -276,7 +383,7 @@ impl Fidelity {
                 "bytes": allocation.bytes,
                 "inexact_bytes": sum,
                 "ranges": ranges.len(),
-                "first_ranges": listed,
+                "first_ranges": first,
             }));
         }
         records
@@ -306,7 +413,13 @@ impl Plugin for Fidelity {
     fn dispatch_begins(&mut self, dispatch: &Dispatch<'_>) -> Outcome {
         let kernel = dispatch.kernel.to_owned();
         self.kernels.insert(dispatch.id, kernel);
-        self.view = Some(dispatch.memory.clone());
+        self.views.insert(dispatch.gpu(), dispatch.memory.clone());
+        Ok(())
+    }
+
+    fn dispatch_ends(&mut self, ended: &Ended<'_>) -> Outcome {
+        self.kernels.remove(&ended.id);
+        self.others.remove(&ended.id);
         Ok(())
     }
 
@@ -320,9 +433,11 @@ impl Plugin for Fidelity {
         Ok(())
     }
 
-    fn before(&mut self, _: &Step<'_>, _: &dyn State) -> Outcome {
+    fn before(&mut self, step: &Step<'_>, _: &dyn State) -> Outcome {
+        self.turn_to(step.wave.dispatch);
         self.now.lanes = 0;
         self.now.shared = false;
+        self.now.words = [0; 2];
         if self.now.loading {
             self.now.loads = [Load::default(); 64];
             self.now.loading = false;
@@ -330,7 +445,8 @@ impl Plugin for Fidelity {
         Ok(())
     }
 
-    fn reads(&mut self, step: &Step<'_>, touched: &[Touch], _: &dyn State) -> Outcome {
+    fn reads(&mut self, step: &Step<'_>, touched: &[Touch], state: &dyn State) -> Outcome {
+        self.turn_to(step.wave.dispatch);
         let Some(registers) = self.waves.get(&key(step)) else {
             return Ok(());
         };
@@ -342,6 +458,9 @@ impl Plugin for Fidelity {
             step.instruction.family,
             Family::Scalar | Family::Control | Family::Other
         );
+        let bitwise = !vector && roles::is_bitwise(inst);
+        let exchange = state.exchange();
+        let chosen = Chosen::new(step, registers, state);
         let mut arrivals: Vec<(&'static str, u64, String)> = Vec::new();
         for touch in touched {
             // Which lanes take part is not a value: EXEC was looked at when it was written.
@@ -353,6 +472,7 @@ impl Plugin for Fidelity {
                 Op::v_readfirstlane_b32 if touch.lanes != 0 && step.exec != 0 => {
                     1 << step.exec.trailing_zeros()
                 }
+                Op::v_readlane_b32 if touch.lanes != 0 => selected(step, state),
                 _ => touch.lanes,
             };
             let inexact = registers.read(touch, lanes);
@@ -362,16 +482,38 @@ impl Plugin for Fidelity {
             match role(inst, touch) {
                 Role::Value => {}
                 Role::Decides(what) => {
-                    arrivals.push((
-                        what,
-                        inexact & lanes,
-                        register_name(touch.file, touch.register),
-                    ));
+                    let lanes = if touch.lanes == 0 { 0 } else { inexact & lanes };
+                    arrivals.push((what, lanes, register_name(touch.file, touch.register)));
                 }
             }
-            match touch.lanes {
-                0 => self.now.shared = true,
-                _ => self.now.lanes |= inexact,
+            // A lane takes nothing of the value that an exact mask leaves out.
+            let inexact = match chosen {
+                Some(chosen) if touch.lanes != 0 => inexact & chosen.of(touch),
+                _ => inexact,
+            };
+            let word = || roles::word_of(inst, touch.register, false) & 1;
+            match (touch.lanes, exchange) {
+                (0, _)
+                    if touch.file == RegFile::Sgpr
+                        && vector
+                        && roles::is_mask(inst, touch.register) =>
+                {
+                    self.now.lanes |= inexact << (32 * word()) & step.exec;
+                }
+                (0, _) if touch.file == RegFile::Sgpr && bitwise => {
+                    self.now.words[word() as usize] |= inexact as u32;
+                }
+                (0, _) => self.now.shared = true,
+                (_, Some(sources)) => {
+                    let (moved, as_well) = roles::exchanged(inst, touch);
+                    if moved {
+                        self.now.lanes |= gathered(sources, inexact);
+                    }
+                    if as_well {
+                        self.now.lanes |= inexact & step.exec;
+                    }
+                }
+                (_, None) => self.now.lanes |= inexact,
             }
         }
         for (what, lanes, operand) in arrivals {
@@ -381,6 +523,7 @@ impl Plugin for Fidelity {
     }
 
     fn accesses(&mut self, step: &Step<'_>, accesses: &[Access], _: &dyn State) -> Outcome {
+        self.turn_to(step.wave.dispatch);
         let quiet = self.memory.is_exact()
             && self.lds.values().all(Bytes::is_exact)
             && self.waves.get(&key(step)).is_none_or(Registers::is_exact);
@@ -397,18 +540,25 @@ impl Plugin for Fidelity {
         Ok(())
     }
 
-    fn writes(&mut self, step: &Step<'_>, touched: &[Touch], _: &dyn State) -> Outcome {
+    fn writes(&mut self, step: &Step<'_>, touched: &[Touch], state: &dyn State) -> Outcome {
+        self.turn_to(step.wave.dispatch);
         let begins = self.begins(step);
         let loaded = self.now.loading && self.now.loads.iter().any(|load| load.inexact != 0);
-        let sources = self.now.shared || self.now.lanes != 0;
+        let words = self.now.words;
+        let sources = self.now.shared || self.now.lanes != 0 || words != [0; 2];
         let registers = self.waves.entry(key(step)).or_default();
         if !begins && !loaded && !sources && registers.is_exact() {
             return Ok(());
         }
-        // Lanes see each other's values where an instruction exchanges them.
-        let crosses = roles::crosses(step.instruction);
+        let inst = &step.instruction.inst;
+        // Lanes see each other's values where an instruction exchanges them, unless it is known whose.
+        let exchange = state.exchange();
+        let crosses = exchange.is_none() && roles::crosses(step.instruction);
         let all = begins || self.now.shared || crosses && self.now.lanes != 0;
         let from_sources = if all { u64::MAX } else { self.now.lanes };
+        let vector = step.instruction.family == Family::Vector;
+        let is_mask = vector && !roles::reads_lane(inst);
+        let bitwise = !vector && roles::is_bitwise(inst);
         let results = touched
             .iter()
             .filter(|touch| matches!(touch.file, RegFile::Vgpr | RegFile::Agpr) || loaded)
@@ -421,13 +571,23 @@ impl Plugin for Fidelity {
                     true => load.inexact >> (4 * number.min(31)) & 0xf != 0,
                     false => loaded,
                 };
-                let inexact = all || self.now.lanes != 0 || word;
+                let of_pair = || roles::word_of(inst, touch.register, true) & 1;
+                let whole = |inexact: bool| if inexact { u32::MAX } else { 0 };
+                let inexact = match touch.file {
+                    RegFile::Sgpr if is_mask => {
+                        (from_sources & step.exec) as u64 >> (32 * of_pair())
+                    }
+                    RegFile::Sgpr if bitwise && !all => words[of_pair() as usize].into(),
+                    _ => whole(all || self.now.lanes != 0 || words != [0; 2] || word).into(),
+                } as u32;
                 registers.write_scalar(touch, inexact);
-                if inexact && touch.file == RegFile::Sgpr && touch.register >= roles::EXEC {
+                if inexact != 0 && touch.file == RegFile::Sgpr && touch.register >= roles::EXEC {
                     decided.push(register_name(touch.file, touch.register));
                 }
                 continue;
             }
+            let mut touch = *touch;
+            touch.lanes &= !exchange.map_or(0, kept);
             for byte in (0..4).filter(|byte| touch.bytes >> byte & 1 != 0) {
                 let mut lanes = from_sources;
                 if loaded {
@@ -440,7 +600,7 @@ impl Plugin for Fidelity {
                         lanes |= u64::from(inexact) << lane;
                     }
                 }
-                registers.write(touch, byte, lanes);
+                registers.write(&touch, byte, lanes);
             }
         }
         for register in decided {

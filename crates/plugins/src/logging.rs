@@ -1,7 +1,7 @@
 //! `logging`: dispatches with kernel, geometry and arguments, loaded code, and the first matrix instruction of each
 //! kernel.
 
-use std::collections::HashSet;
+use foldhash::HashSet;
 
 use rocjitsu_observe::{Code, Dispatch, Ended, Events, Lines, Outcome, Plugin, Step};
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ pub fn make(mut options: Options, lines: Lines) -> Result<Box<dyn Plugin>, Strin
     Ok(Box::new(Logging {
         lines,
         matrix,
-        seen: HashSet::new(),
+        seen: HashSet::default(),
     }))
 }
 

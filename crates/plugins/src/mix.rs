@@ -1,7 +1,8 @@
 //! `instruction_mix`: how often each mnemonic executed, by kernel.
 
+use foldhash::HashMap;
 use std::any::Any;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use rocjitsu_isa::Op;
 use rocjitsu_observe::{Concurrency, Dispatch, Ended, Events, Lines, Outcome, Plugin, Step};
@@ -15,9 +16,9 @@ pub fn make(options: Options, lines: Lines) -> Result<Box<dyn Plugin>, String> {
     options.finish(&["file"])?;
     Ok(Box::new(Mix {
         lines,
-        running: HashMap::new(),
+        running: HashMap::default(),
         kernels: BTreeMap::new(),
-        counts: HashMap::new(),
+        counts: HashMap::default(),
     }))
 }
 

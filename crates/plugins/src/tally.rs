@@ -1,8 +1,8 @@
 //! Counting executions on each worker and adding them up when the worker is done: what `instruction_mix` and
 //! `coverage` share.
 
+use foldhash::HashMap;
 use std::any::Any;
-use std::collections::HashMap;
 use std::hash::Hash;
 
 use rocjitsu_observe::{Events, Outcome, Plugin, State, Step};
@@ -17,7 +17,7 @@ impl<K: Eq + Hash + Send + 'static> Tally<K> {
     /// A worker's instance that counts by `key`.
     pub fn of(key: fn(&Step<'_>) -> K) -> Box<dyn Plugin> {
         Box::new(Tally {
-            counts: HashMap::new(),
+            counts: HashMap::default(),
             key,
         })
     }

@@ -1,7 +1,7 @@
 //! `trace`: the instructions of chosen waves with the registers they change, and a time line of dispatches and
 //! workgroups in the trace-event format that ui.perfetto.dev and chrome://tracing open.
 
-use std::collections::{HashMap, HashSet};
+use foldhash::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::thread::ThreadId;
@@ -11,7 +11,7 @@ use rocjitsu_isa::RegFile;
 use rocjitsu_observe::{
     Dispatch, Ended, Events, Lines, Outcome, Plugin, Sink, State, Step, Touch, Wave, Workgroup,
 };
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::options::Options;
 
@@ -36,14 +36,16 @@ pub fn make(mut options: Options, lines: Lines) -> Result<Box<dyn Plugin>, Strin
         dispatch: options.parse("dispatch")?,
         kernel: options.text("kernel"),
         lines,
-        number: HashMap::new(),
+        number: HashMap::default(),
         timeline,
         start: Instant::now(),
-        running: HashMap::new(),
-        threads: HashMap::new(),
-        queues: HashMap::new(),
+        running: HashMap::default(),
+        threads: HashMap::default(),
+        queues: HashMap::default(),
         slices: Vec::new(),
-        told: HashSet::new(),
+        told: HashSet::default(),
+        texts: HashMap::default(),
+        line: String::new(),
     };
     options.finish(&[
         "timeline",
@@ -96,6 +98,10 @@ struct Trace {
     slices: Vec<Slice>,
     /// Waves whose instruction has been told of with its writes.
     told: HashSet<(u64, u64, u32)>,
+    /// Texts of instructions as JSON, by address; the word tells whether it is still the same one.
+    texts: HashMap<u64, (Option<u128>, String)>,
+    /// Room for a record.
+    line: String,
 }
 
 /// Processes of the time line.
@@ -126,34 +132,58 @@ impl Trace {
     }
 }
 
+/// Appends a number in hexadecimal, as `{:x}` writes it. A record has hundreds, and formatting took most of its time.
+fn push_hex(text: &mut String, value: u64) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let count = (64 - value.leading_zeros()).div_ceil(4).max(1);
+    for place in (0..count).rev() {
+        text.push(char::from(DIGITS[(value >> (4 * place) & 15) as usize]));
+    }
+}
+
 impl Trace {
-    fn record(&self, step: &Step<'_>, touched: &[Touch], state: &dyn State) -> Value {
-        let key = (step.wave.dispatch, step.wave.group, step.wave.index);
-        let mut writes = Map::new();
-        for touch in touched {
-            let mut written = Map::new();
+    /// Writes the record of an instruction.
+    fn record(&mut self, step: &Step<'_>, touched: &[Touch], state: &dyn State) -> Outcome {
+        let (wave, instruction) = (step.wave, step.instruction);
+        let number = self.number.get(&(wave.dispatch, wave.group, wave.index));
+        let number = number.copied().unwrap_or(0);
+        let word = instruction.inst.word();
+        let known = self.texts.entry(instruction.pc).or_default();
+        if known.0 != Some(word) {
+            *known = (Some(word), Value::from(instruction.text()).to_string());
+        }
+        let mut line = std::mem::take(&mut self.line);
+        line.clear();
+        let [x, y, z] = wave.workgroup;
+        // Writing to a string does not fail.
+        let _ = write!(
+            line,
+            "{{\"plugin\":\"trace\",\"dispatch\":{},\"workgroup\":[{x},{y},{z}],\"wave\":{},\"number\":{number},\"pc\":\"{:#x}\",\"text\":{},\"exec\":\"{:#x}\",\"writes\":{{",
+            wave.dispatch, wave.index, instruction.pc, known.1, step.exec
+        );
+        for (index, touch) in touched.iter().enumerate() {
+            let comma = if index > 0 { "," } else { "" };
+            let name = register_name(touch.file, touch.register);
+            let _ = write!(line, "{comma}\"{name}\":{{");
             if touch.lanes != 0 {
-                written.insert("lanes".to_owned(), format!("{:#x}", touch.lanes).into());
+                let _ = write!(line, "\"lanes\":\"{:#x}\",", touch.lanes);
             }
             if touch.bytes != 0xf {
-                written.insert("bytes".to_owned(), format!("{:#x}", touch.bytes).into());
+                let _ = write!(line, "\"bytes\":\"{:#x}\",", touch.bytes);
             }
             if self.values {
-                written.insert("value".to_owned(), value(touch, state));
+                line.push_str("\"value\":");
+                push_value(&mut line, touch, state);
             }
-            writes.insert(register_name(touch.file, touch.register), written.into());
+            if line.ends_with(',') {
+                line.pop();
+            }
+            line.push('}');
         }
-        json!({
-            "plugin": "trace",
-            "dispatch": step.wave.dispatch,
-            "workgroup": step.wave.workgroup,
-            "wave": step.wave.index,
-            "number": self.number.get(&key).copied().unwrap_or(0),
-            "pc": format!("{:#x}", step.instruction.pc),
-            "text": step.instruction.text(),
-            "exec": format!("{:#x}", step.exec),
-            "writes": writes,
-        })
+        line.push_str("}}\n");
+        let written = self.lines.text(&line);
+        self.line = line;
+        written
     }
 }
 
@@ -224,25 +254,34 @@ pub fn register_name(file: RegFile, register: u16) -> String {
     }
 }
 
-/// The value of a touched register: a word, or the words of the lanes in hexadecimal, one behind the other.
-fn value(touch: &Touch, state: &dyn State) -> Value {
+/// Appends the value of a touched register: a word, or the words of the lanes in hexadecimal, one behind the other.
+fn push_value(text: &mut String, touch: &Touch, state: &dyn State) {
     let row = match touch.file {
         RegFile::Vgpr => state.vgpr(touch.register),
         RegFile::Agpr => state.agpr(touch.register),
         file => {
-            let word = state.scalar(file, touch.register);
-            return word.map_or(Value::Null, |word| format!("{word:#x}").into());
+            match state.scalar(file, touch.register) {
+                Some(word) => {
+                    text.push_str("\"0x");
+                    push_hex(text, word.into());
+                    text.push('"');
+                }
+                None => text.push_str("null"),
+            }
+            return;
         }
     };
-    let mut text = String::new();
+    text.push('"');
+    let mut first = true;
     for (lane, word) in row.iter().enumerate() {
         if touch.lanes >> lane & 1 != 0 {
-            let space = if text.is_empty() { "" } else { " " };
-            // Writing to a string does not fail.
-            let _ = write!(text, "{space}{word:x}");
+            if !std::mem::take(&mut first) {
+                text.push(' ');
+            }
+            push_hex(text, (*word).into());
         }
     }
-    text.into()
+    text.push('"');
 }
 
 impl Plugin for Trace {
@@ -321,10 +360,9 @@ impl Plugin for Trace {
         if !self.wanted(step.wave) {
             return Ok(());
         }
-        let record = self.record(step, touched, state);
         let wave = (step.wave.dispatch, step.wave.group, step.wave.index);
         self.told.insert(wave);
-        self.lines.line(&record.to_string())
+        self.record(step, touched, state)
     }
 
     fn after(&mut self, step: &Step<'_>, state: &dyn State) -> Outcome {
@@ -334,8 +372,7 @@ impl Plugin for Trace {
         let key = (step.wave.dispatch, step.wave.group, step.wave.index);
         // Those that write a register have been told of already.
         if !self.told.remove(&key) {
-            let record = self.record(step, &[], state);
-            self.lines.line(&record.to_string())?;
+            self.record(step, &[], state)?;
         }
         *self.number.entry(key).or_default() += 1;
         self.limit -= 1;
@@ -351,5 +388,30 @@ impl Plugin for Trace {
         let sink = Sink::file(path).map_err(failed)?;
         sink.write(&timeline(&self.slices)).map_err(failed)?;
         sink.flush().map_err(failed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_written_as_formatting_does() {
+        for value in [
+            0,
+            1,
+            9,
+            10,
+            15,
+            16,
+            255,
+            0x1234_5678,
+            u64::from(u32::MAX),
+            u64::MAX,
+        ] {
+            let mut text = String::new();
+            push_hex(&mut text, value);
+            assert_eq!(text, format!("{value:x}"));
+        }
     }
 }

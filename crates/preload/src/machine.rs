@@ -22,7 +22,14 @@ pub fn driver() -> Result<Driver, String> {
         eprintln!("rocjitsu: warning: {error}; the program runs without it");
     };
     let plugins = build(&chosen, left_out).map_err(|error| error.to_string())?;
+    let wishes = chosen.memory().map_err(|error| error.to_string())?;
     let driver = Driver::new(machine).map_err(|error| error.to_string())?;
+    let driver = match wishes.redzone {
+        Some(bytes) => driver
+            .with_red_zones(bytes)
+            .map_err(|error| error.to_string())?,
+        None => driver,
+    };
     let driver = if plugins.is_empty() {
         driver
     } else {

@@ -9,11 +9,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail};
 use rocjitsu_debug::{Address, Listener};
-use rocjitsu_observe::{Plugins, Sink};
+use rocjitsu_observe::Sink;
 use serde_json::{Value, json};
 
 use super::Status;
 use super::fidelity::FidelityArgs;
+use super::plugins::Watching;
 use super::report::Destination;
 use crate::cli::UsageError;
 use crate::launch::element::ElementType;
@@ -294,9 +295,9 @@ impl End<'_> {
         self.gdb.is_some()
     }
 
-    /// Whether the launch is shown in panels.
-    pub fn is_shown(&self) -> bool {
-        self.args.tui
+    /// Whether how far the launch is is drawn on standard error, if that is a terminal.
+    pub fn is_drawn(&self) -> bool {
+        self.args.tui || !self.args.json
     }
 
     /// Where plugins are to record for the report as well.
@@ -326,7 +327,7 @@ impl End<'_> {
     pub fn run(
         &self,
         session: &mut Session,
-        plugins: Option<&Plugins>,
+        plugins: Option<&Watching>,
         out: &mut Output,
     ) -> Result<Status> {
         let asked = Arc::new(AtomicBool::new(false));
@@ -348,14 +349,18 @@ impl End<'_> {
         };
         let ended = match &self.gdb {
             Some(address) => debug(session, address).map(|()| true),
-            None if self.args.tui => show(session),
+            None if self.args.tui => show(session, plugins),
             None => match until {
                 Until::End => session.finish(self.args.json, plugins),
-                until => session.go(until, self.args.json, plugins),
+                until => session.go(
+                    until,
+                    self.args.json,
+                    plugins.map(|watching| &watching.plugins),
+                ),
             },
         };
         // They may have something to say of a run that failed; why it failed is more important.
-        let told = plugins.map_or(Ok(()), Plugins::finish);
+        let told = plugins.map_or(Ok(()), Watching::finish);
         let ended = match (ended, &self.report) {
             (Err(error), Some(report)) => {
                 report.write(failed(&session.launch.name, &error))?;
@@ -455,8 +460,8 @@ impl End<'_> {
 }
 
 /// Runs the launch in panels. Somebody who stops it gets no results: buffers are not what the kernel makes of them.
-fn show(session: &mut Session) -> Result<bool> {
-    let ended = tui::run(session)?;
+fn show(session: &mut Session, plugins: Option<&Watching>) -> Result<bool> {
+    let ended = tui::run(session, plugins)?;
     if !ended {
         let (dispatch, repeat) = (session.dispatches() + 1, session.repeat());
         let instructions = session.instructions();

@@ -113,7 +113,7 @@ fn launch(args: &Args, file: &Path, out: &mut Output) -> Result<Status> {
     lds_fits(args, &launch, host.gpu.lds_kib << 10)?;
     let configured = args.gpu.plugins()?;
     let wishes = args.plugins.memory(&configured)?;
-    let plugins = args.plugins.make(&configured, end.sink())?;
+    let plugins = args.plugins.make(&configured, end.sink(), end.is_drawn())?;
     if end.is_kept() && plugins.is_some() {
         return Err(usage(
             "--checkpoint goes with no plugins: they would hear only of a part of the launch",
@@ -124,15 +124,10 @@ fn launch(args: &Args, file: &Path, out: &mut Output) -> Result<Status> {
             "--gdb goes with no plugins: they cannot follow a dispatch that stops",
         ));
     }
-    if end.is_shown() && plugins.is_some() {
-        return Err(usage(
-            "--tui goes with no plugins: what they watch cannot be stopped for a look",
-        ));
-    }
     end.check_repeat(args.repeat)?;
     let mut session = Session::watched(launch, request, host, args.repeat, wishes)?;
-    if let Some(plugins) = &plugins {
-        session.tell(plugins)?;
+    if let Some(watching) = &plugins {
+        session.tell(&watching.plugins)?;
     }
     end.run(&mut session, plugins.as_ref(), out)
 }

@@ -20,8 +20,10 @@ use ratatui::crossterm::terminal::{
     EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
 
+use crate::commands::plugins::Watching;
+use crate::output::lines;
 use crate::session::Session;
-use state::{State, Title};
+use state::{Records, State, Title};
 
 /// Time between two looks at the launch.
 const EVERY: Duration = Duration::from_millis(250);
@@ -106,12 +108,13 @@ fn tick(wishes: &Sender<Wish>) {
     }
 }
 
-/// Runs a launch to its end in panels. Returns whether it came there; otherwise somebody has stopped it.
+/// Runs a launch to its end in panels. What plugins record for the terminal is counted, its last lines are shown, and all of it is
+/// written when the panels have gone. Returns whether it came there; otherwise somebody has stopped it.
 ///
 /// # Errors
 ///
 /// Faults of the execution, those of the terminal.
-pub fn run(session: &mut Session) -> Result<bool> {
+pub fn run(session: &mut Session, watching: Option<&Watching>) -> Result<bool> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
         signal_hook::flag::register(signal, stop.clone()).context("cannot wait for signals")?;
@@ -125,12 +128,22 @@ pub fn run(session: &mut Session) -> Result<bool> {
             session.host.threads
         ),
     });
+    state.records = watching.map(|_| Records::default());
     let mut screen = Screen::new().context("--tui: the terminal")?;
     let (sender, wishes) = channel();
-    session.watch(&move || tick(&sender), &mut |look| {
+    let plugins = watching.map(|watching| &watching.plugins);
+    let ended = session.watch(&move || tick(&sender), plugins, &mut |look| {
         state.sees(look);
+        if let (Some(watching), Some(records)) = (watching, &mut state.records) {
+            records.add(&watching.take_records());
+        }
         attend(&mut state, &mut screen, &wishes, &stop).context("--tui: the terminal")
-    })
+    });
+    drop(screen);
+    if let Some(records) = &state.records {
+        lines(records.text());
+    }
+    ended
 }
 
 /// Draws, and does what keys say; stays here while the launch is to stand.

@@ -17,6 +17,38 @@ pub struct Title {
     pub place: String,
 }
 
+/// What plugins have recorded for the terminal that the panels are on.
+#[derive(Clone, Debug, Default)]
+pub struct Records {
+    text: String,
+    lines: usize,
+}
+
+impl Records {
+    /// Adds whole lines.
+    pub fn add(&mut self, lines: &str) {
+        self.text += lines;
+        self.lines += lines.lines().count();
+    }
+
+    /// All of it.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// How many lines there are.
+    pub fn count(&self) -> usize {
+        self.lines
+    }
+
+    /// The last `count` lines, in their order.
+    pub fn last(&self, count: usize) -> Vec<&str> {
+        let mut last: Vec<&str> = self.text.lines().rev().take(count).collect();
+        last.reverse();
+        last
+    }
+}
+
 /// What the panels show.
 #[derive(Clone, Debug)]
 pub struct State {
@@ -30,6 +62,8 @@ pub struct State {
     pub paused: bool,
     /// Time that the launch has run, pauses left out.
     pub ran: Duration,
+    /// What plugins record, if there are any.
+    pub records: Option<Records>,
     since: Instant,
 }
 
@@ -42,6 +76,7 @@ impl State {
             speeds: VecDeque::new(),
             paused: false,
             ran: Duration::ZERO,
+            records: None,
             since: Instant::now(),
         }
     }

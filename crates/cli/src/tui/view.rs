@@ -21,13 +21,21 @@ pub fn time(time: Duration) -> String {
     }
 }
 
+/// Lines of plugins' records that are shown.
+const RECORDS: usize = 3;
+
 /// Draws all panels.
 pub fn draw(state: &State, frame: &mut Frame<'_>) {
-    let [head, bars, speed, lower, keys] = Layout::vertical([
+    let recorded = match state.records {
+        Some(_) => RECORDS as u16 + 2,
+        None => 0,
+    };
+    let [head, bars, speed, lower, records, keys] = Layout::vertical([
         Constraint::Length(2),
         Constraint::Length(6),
         Constraint::Min(5),
         Constraint::Length(9),
+        Constraint::Length(recorded),
         Constraint::Length(1),
     ])
     .areas(frame.area());
@@ -43,6 +51,12 @@ pub fn draw(state: &State, frame: &mut Frame<'_>) {
         Layout::horizontal([Constraint::Fill(1), Constraint::Fill(1)]).areas(lower);
     by_class(state, frame, classes);
     pages(state, frame, memory);
+    if let Some(known) = &state.records {
+        let title = format!(" {} records of plugins, written at the end ", known.count());
+        let lines: Vec<Line<'_>> = known.last(RECORDS).into_iter().map(Line::from).collect();
+        let block = Block::bordered().title(title);
+        frame.render_widget(Paragraph::new(lines).block(block), records);
+    }
     let pause = match state.paused {
         true => "p go on",
         false => "p pause",

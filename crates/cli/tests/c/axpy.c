@@ -1,5 +1,6 @@
 /* A program that uses the GPU through the driver alone, as a runtime does: dispatches `axpy` of a code object for gfx942
- * and looks at what it computes. Arguments: code object, then what to do: `run N`, `pair`, `child`, `hidden`. */
+ * and looks at what it computes. Arguments: code object, then what to do: `run N`, `pm4 N`, `pair`, `child`, `hidden`,
+ * `destroy FILE`, `exit FILE`. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <elf.h>
@@ -27,10 +28,12 @@ struct kfd_ioctl_acquire_vm_args { uint32_t drm_fd, gpu_id; };
 struct kfd_ioctl_alloc_memory_of_gpu_args { uint64_t va_addr, size, handle, mmap_offset; uint32_t gpu_id, flags; };
 struct kfd_ioctl_map_memory_to_gpu_args { uint64_t handle, device_ids_array_ptr; uint32_t n_devices, n_success; };
 #define AMDKFD_IOC_CREATE_QUEUE _IOWR('K', 0x02, struct kfd_ioctl_create_queue_args)
+struct kfd_ioctl_destroy_queue_args { uint32_t queue_id, pad; };
+#define AMDKFD_IOC_DESTROY_QUEUE _IOWR('K', 0x03, struct kfd_ioctl_destroy_queue_args)
 #define AMDKFD_IOC_ACQUIRE_VM _IOW('K', 0x15, struct kfd_ioctl_acquire_vm_args)
 #define AMDKFD_IOC_ALLOC_MEMORY_OF_GPU _IOWR('K', 0x16, struct kfd_ioctl_alloc_memory_of_gpu_args)
 #define AMDKFD_IOC_MAP_MEMORY_TO_GPU _IOWR('K', 0x18, struct kfd_ioctl_map_memory_to_gpu_args)
-enum { KFD_IOC_QUEUE_TYPE_COMPUTE_AQL = 2 };
+enum { KFD_IOC_QUEUE_TYPE_COMPUTE = 0, KFD_IOC_QUEUE_TYPE_COMPUTE_AQL = 2 };
 /* GTT, writable, executable. */
 #define FLAGS (1u << 1 | 1u << 31 | 1u << 30)
 
@@ -129,20 +132,23 @@ struct queue {
     uint8_t *ring, *state;
     volatile uint64_t *doorbell;
     uint64_t next;
+    uint32_t id;
+    int is_pm4;
 };
 
-static struct queue make_queue(void) {
-    struct queue queue = {.ring = allocate(4096), .state = allocate(4096)};
-    for (int i = 0; i < 64; i++)
+static struct queue make_queue_of(uint32_t type) {
+    struct queue queue = {.ring = allocate(4096), .state = allocate(4096), .is_pm4 = type == KFD_IOC_QUEUE_TYPE_COMPUTE};
+    for (int i = 0; i < 64 && !queue.is_pm4; i++)
         *(uint16_t *)(queue.ring + 64 * i) = 1;
     *(uint32_t *)(queue.state + 64) = 0x10000;
     *(uint32_t *)(queue.state + 68) = 0x20000;
     *(uint32_t *)(queue.state + 136) = 128;
     struct kfd_ioctl_create_queue_args args = {.ring_base_address = (uintptr_t)queue.ring,
         .write_pointer_address = (uintptr_t)queue.state + 56, .read_pointer_address = (uintptr_t)queue.state + 128,
-        .ring_size = 4096, .gpu_id = gpu, .queue_type = KFD_IOC_QUEUE_TYPE_COMPUTE_AQL, .queue_percentage = 100,
+        .ring_size = 4096, .gpu_id = gpu, .queue_type = type, .queue_percentage = 100,
         .queue_priority = 7, .ctx_save_restore_size = save_area, .ctl_stack_size = control_stack};
     NEED(ioctl(kfd, AMDKFD_IOC_CREATE_QUEUE, &args) == 0);
+    queue.id = args.queue_id;
     uint64_t page = args.doorbell_offset & ~8191ul;
     uint8_t *doorbells = mmap(0, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, kfd, page);
     NEED(doorbells != MAP_FAILED);
@@ -150,11 +156,48 @@ static struct queue make_queue(void) {
     return queue;
 }
 
+static struct queue make_queue(void) { return make_queue_of(KFD_IOC_QUEUE_TYPE_COMPUTE_AQL); }
+
+static void put(struct queue *queue, uint32_t word) { ((uint32_t *)queue->ring)[queue->next++ % 1024] = word; }
+
+/* A PM4 packet of `count` words behind its header. */
+static void packet(struct queue *queue, uint32_t opcode, const uint32_t *words, int count) {
+    put(queue, 3u << 30 | (uint32_t)(count - 1) << 16 | opcode << 8);
+    for (int i = 0; i < count; i++)
+        put(queue, words[i]);
+}
+
+/* SET_SH_REG: `count` registers of the compute pipe from `first` on. */
+static void set_registers(struct queue *queue, uint32_t first, const uint32_t *values, int count) {
+    uint32_t words[16] = {first - 0x2c00};
+    memcpy(words + 1, values, 4 * count);
+    packet(queue, 0x76, words, count + 1);
+}
+
+/* The same dispatch by registers: COMPUTE_PGM_LO, _RSRC1, _RSRC3, _USER_DATA_0, _START_X; the packet behind it writes the signal. */
+static void dispatch_pm4(struct queue *queue, struct kernel kernel, void *kernarg, uint8_t *signal) {
+    uint64_t entry = (uintptr_t)kernel.entry, arguments = (uintptr_t)kernarg, done = (uintptr_t)(signal + 8);
+    uint32_t *descriptor = (uint32_t *)kernel.descriptor;
+    set_registers(queue, 0x2e0c, (uint32_t[]){entry >> 8, entry >> 40}, 2);
+    set_registers(queue, 0x2e12, descriptor + 12, 2);
+    set_registers(queue, 0x2e2d, descriptor + 11, 1);
+    set_registers(queue, 0x2e40, (uint32_t[]){arguments, arguments >> 32}, 2);
+    set_registers(queue, 0x2e04, (uint32_t[]){0, 0, 0, 64, 1, 1, 0, 0}, 8);
+    packet(queue, 0x15, (uint32_t[]){4, 1, 1, 1 | 4}, 4); /* DISPATCH_DIRECT */
+    packet(queue, 0x37, (uint32_t[]){5 << 8 | 1 << 20, done, done >> 32, 0, 0}, 5); /* WRITE_DATA to memory */
+    atomic_store((_Atomic uint64_t *)(queue->state + 56), queue->next);
+    *queue->doorbell = queue->next;
+}
+
 /* Four workgroups of a wave each; `signal` becomes 0 at the end. */
 static void dispatch(struct queue *queue, struct kernel kernel, void *kernarg, uint8_t *signal) {
     memset(signal, 0, 64);
     *(int64_t *)signal = 1;
     *(int64_t *)(signal + 8) = 1;
+    if (queue->is_pm4) {
+        dispatch_pm4(queue, kernel, kernarg, signal);
+        return;
+    }
     uint8_t *packet = queue->ring + 64 * (queue->next % 64);
     *(uint16_t *)(packet + 2) = 1;
     uint16_t group[3] = {64, 1, 1};
@@ -178,8 +221,8 @@ static void wait_for(uint8_t *signal) {
     }
 }
 
-/* Runs axpy; whether all elements are right. */
-static int axpy(struct queue *queue, struct kernel kernel, int turn) {
+/* Begins axpy. Its arguments are at 12 KiB of the memory that is returned, its signal 256 bytes behind. */
+static float *begin(struct queue *queue, struct kernel kernel, int turn) {
     float *memory = allocate(4096 * 4), *out = memory, *x = memory + 1024, *y = memory + 2048;
     uint8_t *kernarg = (void *)(memory + 3072);
     for (int i = 0; i < COUNT; i++) {
@@ -189,7 +232,13 @@ static int axpy(struct queue *queue, struct kernel kernel, int turn) {
     struct { float *out, *x, *y; float alpha; uint32_t count; } arguments = {out, x, y, 0.5f, COUNT};
     memcpy(kernarg, &arguments, sizeof arguments);
     dispatch(queue, kernel, kernarg, kernarg + 256);
-    wait_for(kernarg + 256);
+    return memory;
+}
+
+/* Runs axpy; whether all elements are right. */
+static int axpy(struct queue *queue, struct kernel kernel, int turn) {
+    float *memory = begin(queue, kernel, turn), *out = memory, *x = memory + 1024, *y = memory + 2048;
+    wait_for((uint8_t *)(memory + 3072) + 256);
     int right = 1;
     for (int i = 0; i < COUNT; i++)
         right &= out[i] == 0.5f * x[i] + y[i];
@@ -238,13 +287,44 @@ static void check_hidden(void) {
     printf("%d sockets\n", sockets);
 }
 
+/* Waits until somebody has made a file. */
+static void until_there(const char *path) {
+    for (int i = 0; access(path, F_OK) != 0; i++) {
+        NEED(i < 120000);
+        usleep(500);
+    }
+}
+
+/* A dispatch is under way when the file FILE appears. Destroys its queue then, makes FILE.done, and uses another queue. */
+static int destroy(const char *code, const char *file) {
+    struct kernel kernel = load(code);
+    struct queue first = make_queue();
+    begin(&first, kernel, 1);
+    until_there(file);
+    struct kfd_ioctl_destroy_queue_args args = {.queue_id = first.id};
+    NEED(ioctl(kfd, AMDKFD_IOC_DESTROY_QUEUE, &args) == 0);
+    char done[512];
+    snprintf(done, sizeof done, "%s.done", file);
+    NEED(close(open(done, O_CREAT | O_WRONLY, 0600)) == 0);
+    struct queue second = make_queue();
+    return !axpy(&second, kernel, 2);
+}
+
 int main(int argc, char **argv) {
     NEED(argc >= 3);
     start();
+    if (!strcmp(argv[2], "destroy"))
+        return destroy(argv[1], argv[3]);
+    if (!strcmp(argv[2], "exit")) {
+        struct queue queue = make_queue();
+        begin(&queue, load(argv[1]), 1);
+        until_there(argv[3]);
+        exit(5);
+    }
     if (!strcmp(argv[2], "pair"))
         return pair(argv[1]);
     struct kernel kernel = load(argv[1]);
-    struct queue queue = make_queue();
+    struct queue queue = strcmp(argv[2], "pm4") ? make_queue() : make_queue_of(KFD_IOC_QUEUE_TYPE_COMPUTE);
     int wrong = 0;
     int turns = argc > 3 ? atoi(argv[3]) : 1;
     for (int turn = 1; turn <= turns; turn++)

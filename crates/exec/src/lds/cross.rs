@@ -1,5 +1,7 @@
 //! DS instructions that move data between lanes and touch no memory: permutations and swizzles.
 
+use rocjitsu_isa::Op;
+
 use super::register;
 use crate::lower::Lowering;
 use crate::record::{Flow, Handler, Record};
@@ -51,33 +53,50 @@ fn other(record: &Record, index: u32, lane: usize) -> usize {
 }
 
 /// Each lane reads the lane that its index names; disabled lanes read as zero unless `all`.
-fn bpermute(cx: &mut Cx<'_, '_>, record: &Record, all: bool) -> Flow {
+fn bpermuted(cx: &Cx<'_, '_>, record: &Record, all: bool, data: &Row) -> Row {
     let exec = if all { !0 } else { cx.wave.exec() };
-    let (index, data) = (
-        copy(cx, register(record.src[0])),
-        copy(cx, register(record.src[2])),
-    );
+    let index = copy(cx, register(record.src[0]));
     let mut out = [0; LANES];
     for (lane, o) in out.iter_mut().enumerate() {
         let from = other(record, index[lane], lane);
         *o = if exec >> from & 1 != 0 { data[from] } else { 0 };
     }
+    out
+}
+
+fn bpermute(cx: &mut Cx<'_, '_>, record: &Record, all: bool) -> Flow {
+    let data = copy(cx, register(record.src[2]));
+    let out = bpermuted(cx, record, all, &data);
     write_active(cx, record, &out);
     Flow::Next
 }
 
 /// Each active lane writes to the lane that its index names; the highest wins, others get zero.
-fn permute(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
-    let (index, data) = (
-        copy(cx, register(record.src[0])),
-        copy(cx, register(record.src[2])),
-    );
+fn permuted(cx: &Cx<'_, '_>, record: &Record, data: &Row) -> Row {
+    let index = copy(cx, register(record.src[0]));
     let mut out = [0; LANES];
     for_lanes(cx.wave.exec(), |lane| {
         out[other(record, index[lane], lane)] = data[lane]
     });
+    out
+}
+
+fn permute(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
+    let data = copy(cx, register(record.src[2]));
+    let out = permuted(cx, record, &data);
     write_active(cx, record, &out);
     Flow::Next
+}
+
+/// What lanes get of a row of values where an instruction of this module moves them; zeros from nobody.
+pub fn exchanged(cx: &Cx<'_, '_>, record: &Record, data: &Row) -> Option<Row> {
+    Some(match record.inst.op() {
+        Op::ds_bpermute_b32 => bpermuted(cx, record, false, data),
+        Op::ds_bpermute_fi_b32 => bpermuted(cx, record, true, data),
+        Op::ds_permute_b32 => permuted(cx, record, data),
+        Op::ds_swizzle_b32 => swizzled_row(cx, record, data),
+        _ => return None,
+    })
 }
 
 /// The lane that lane `i` reads under a swizzle pattern (manuals: DS_SWIZZLE_B32).
@@ -103,15 +122,20 @@ pub fn swizzled(offset: u32, i: u32) -> u32 {
     }
 }
 
-fn swizzle(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
+fn swizzled_row(cx: &Cx<'_, '_>, record: &Record, data: &Row) -> Row {
     let exec = cx.wave.exec();
-    // The data is in the register that other DS instructions have their address in.
-    let data = copy(cx, register(record.src[0]));
     let mut out = [0; LANES];
     for (i, o) in out.iter_mut().enumerate() {
         let j = swizzled(record.imm as u32, i as u32) as usize;
         *o = if exec >> j & 1 != 0 { data[j] } else { 0 };
     }
+    out
+}
+
+fn swizzle(cx: &mut Cx<'_, '_>, record: &Record) -> Flow {
+    // The data is in the register that other DS instructions have their address in.
+    let data = copy(cx, register(record.src[0]));
+    let out = swizzled_row(cx, record, &data);
     write_active(cx, record, &out);
     Flow::Next
 }

@@ -3,7 +3,7 @@
 pub mod access;
 pub mod atomic;
 pub mod barrier;
-mod cross;
+pub(crate) mod cross;
 mod gws;
 mod misc;
 pub mod storage;

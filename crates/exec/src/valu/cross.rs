@@ -2,6 +2,7 @@
 //! Reads of disabled lanes follow the manuals' FI and BOUND_CTRL rules where the instruction has these bits.
 
 use rocjitsu_isa::{Inst, Name, Op, Operand as Coded, Target};
+use rocjitsu_observe::Source;
 
 use super::Index;
 use super::general::{first_of, indexed};
@@ -157,7 +158,7 @@ pub(super) fn row_of(cx: &Cx<'_, '_>, operand: Operand) -> [u32; 64] {
     }
 }
 
-/// Gives each active lane of register `to` the value of lane `from(lane)` in `row`, as FI and BOUND_CTRL say.
+/// Gives each active lane of register `to` what [`source`] says, of the values in `row`.
 fn gather(
     cx: &mut Cx<'_, '_>,
     record: &Record,
@@ -166,46 +167,75 @@ fn gather(
     from: impl Fn(u32) -> u32,
 ) {
     let Operand::Vector(r) = to else { return };
-    let exec = cx.wave.exec();
-    let readable = if record.imm2 & FETCH_INACTIVE != 0 {
-        u64::MAX
-    } else {
-        exec
-    };
-    let lanes = cx.wave.lanes;
+    let (exec, lanes) = (cx.wave.exec(), cx.wave.lanes);
     let dst = cx.wave.v.write(u32::from(r), &mut cx.unit.pool);
     for (lane, word) in dst
         .iter_mut()
         .enumerate()
         .filter(|(lane, _)| exec >> lane & 1 != 0)
     {
-        let source = from(lane as u32) % lanes;
-        if readable >> source & 1 != 0 {
-            *word = row[source as usize];
-        } else if record.imm2 & BOUND_CTRL != 0 {
-            *word = 0;
+        match source(record, exec, from(lane as u32) % lanes) {
+            Source::Lane(source) => *word = row[usize::from(source)],
+            Source::None => *word = 0,
+            Source::Keeps => {}
         }
     }
 }
 
-/// Lane selects from two scalars, 4 bits for each lane of a row; `other` is 16 to read from the neighbour row.
-fn permlane16(cx: &mut Cx<'_, '_>, record: &Record, other: u32) -> Flow {
+/// What a lane gets that is to read lane `from`, as FI and BOUND_CTRL say.
+fn source(record: &Record, exec: u64, from: u32) -> Source {
+    if record.imm2 & FETCH_INACTIVE != 0 || exec >> from & 1 != 0 {
+        Source::Lane(from as u8)
+    } else if record.imm2 & BOUND_CTRL != 0 {
+        Source::None
+    } else {
+        Source::Keeps
+    }
+}
+
+/// The lane that each lane is to read by lane selects from two scalars, 4 bits for each lane of a row; `other` is 16 to read
+/// from the neighbour row.
+fn selected16(cx: &Cx<'_, '_>, record: &Record, other: u32) -> impl Fn(u32) -> u32 + use<> {
     let select = u64::from(cx.get32(record.src[1])) | u64::from(cx.get32(record.src[2])) << 32;
+    move |lane| (lane & !15) ^ other | (select >> (4 * (lane & 15)) & 15) as u32
+}
+
+fn permlane16(cx: &mut Cx<'_, '_>, record: &Record, other: u32) -> Flow {
     let row = row_of(cx, record.src[0]);
-    gather(cx, record, record.dst, &row, |lane| {
-        (lane & !15) ^ other | (select >> (4 * (lane & 15)) & 15) as u32
-    });
+    let from = selected16(cx, record, other);
+    gather(cx, record, record.dst, &row, from);
     Flow::Next
 }
 
-/// As [`permlane16`], each lane with its own select.
+/// As [`selected16`], each lane with its own select.
+fn selected16_var(cx: &Cx<'_, '_>, record: &Record, other: u32) -> impl Fn(u32) -> u32 + use<> {
+    let select = row_of(cx, record.src[1]);
+    move |lane| (lane & !15) ^ other | select[lane as usize & 63] & 15
+}
+
 fn permlane16_var(cx: &mut Cx<'_, '_>, record: &Record, other: u32) -> Flow {
     let row = row_of(cx, record.src[0]);
-    let select = row_of(cx, record.src[1]);
-    gather(cx, record, record.dst, &row, |lane| {
-        (lane & !15) ^ other | select[lane as usize] & 15
-    });
+    let from = selected16_var(cx, record, other);
+    gather(cx, record, record.dst, &row, from);
     Flow::Next
+}
+
+/// Whose value each lane gets from a permutation of this module; `None`: the instruction is none, or moves two registers.
+pub fn exchange(cx: &Cx<'_, '_>, record: &Record) -> Option<[Source; 64]> {
+    let (exec, lanes) = (cx.wave.exec(), cx.wave.lanes);
+    let of = |from: &dyn Fn(u32) -> u32| {
+        std::array::from_fn(|lane| source(record, exec, from(lane as u32) % lanes))
+    };
+    Some(match record.inst.op() {
+        Op::v_permlane16_b32 => of(&selected16(cx, record, 0)),
+        Op::v_permlanex16_b32 => of(&selected16(cx, record, 16)),
+        Op::v_permlane16_var_b32 => of(&selected16_var(cx, record, 0)),
+        Op::v_permlanex16_var_b32 => of(&selected16_var(cx, record, 16)),
+        Op::v_permlane64_b32 if lanes == 64 => {
+            std::array::from_fn(|lane| Source::Lane(lane as u8 ^ 32))
+        }
+        _ => return None,
+    })
 }
 
 /// The two halves of a wave of 64 change places. A lane that writes also reads.

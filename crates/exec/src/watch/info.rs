@@ -44,6 +44,8 @@ pub struct Info {
     pub writes: Box<[Use]>,
     /// Lanes written.
     pub lanes: Lanes,
+    /// It may move values of its first vector source between lanes.
+    pub exchanges: bool,
     /// How it accesses memory.
     pub shape: Option<Shape>,
     /// A matrix instruction.
@@ -113,6 +115,10 @@ impl Info {
             },
             reads: reads.into(),
             writes: writes.into(),
+            exchanges: lanes == Lanes::Dpp
+                || ["v_permlane", "ds_permute", "ds_bpermute", "ds_swizzle"]
+                    .iter()
+                    .any(|part| name.starts_with(part)),
             lanes,
             shape,
             is_matrix,

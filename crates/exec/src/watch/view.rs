@@ -1,12 +1,12 @@
 //! The state of a wave as plugins see it.
 
-use rocjitsu_observe::State;
+use rocjitsu_observe::{Source, State};
 
 use crate::target::TargetFacts;
 use crate::wave::{Cx, scalar};
 
-/// What an instruction can reach, for reading.
-pub struct View<'v, 'c, 'a>(pub &'v Cx<'c, 'a>);
+/// What an instruction can reach, for reading, and how it moves values between lanes.
+pub struct View<'v, 'c, 'a>(pub &'v Cx<'c, 'a>, pub Option<&'v [Source; 64]>);
 
 impl State for View<'_, '_, '_> {
     fn vgpr(&self, register: u16) -> &[u32] {
@@ -36,6 +36,10 @@ impl State for View<'_, '_, '_> {
     fn lds(&self) -> &[u8] {
         // SAFETY: the waves of a watched workgroup run on one thread, which stands still while a plugin looks.
         unsafe { self.0.group.lds.bytes() }
+    }
+
+    fn exchange(&self) -> Option<&[Source; 64]> {
+        self.1
     }
 
     fn read(&self, address: u64, to: &mut [u8]) -> bool {

@@ -431,6 +431,7 @@ impl Device {
                 lent_turns: image.lent_turns,
             },
             passed: image.passed.clone(),
+            watched: None,
         };
         Ok(Suspended::new(dispatch, self.target, progress))
     }

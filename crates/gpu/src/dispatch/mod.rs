@@ -426,7 +426,10 @@ impl Device {
         let scratch = scratch::Scratch::new(dispatch, waves_per_group, regions);
         let room = scratch.room();
         let watched = match observer.plugins() {
-            Some(plugins) => Some(watch::Watched::begin(plugins, self, dispatch, total)?),
+            Some(plugins) => Some(match from.watched {
+                Some(id) => watch::Watched::again(plugins, id),
+                None => watch::Watched::begin(plugins, self, dispatch, total)?,
+            }),
             None => None,
         };
         let cluster: u64 = dispatch.cluster.iter().map(|&n| u64::from(n)).product();
@@ -510,17 +513,22 @@ impl Device {
             .failure
             .into_inner()
             .unwrap_or_else(|e| e.into_inner());
-        if let Some(watched) = watched {
+        let finished = shared.finished.into_inner();
+        let mut why = shared.halt.why().filter(|_| finished < total);
+        let faults = options.stops.is_some_and(|stops| stops.faults);
+        let stands = match failure {
+            Some(_) => faults,
+            None => why.is_some(),
+        };
+        if let Some(watched) = watched.filter(|_| !stands) {
             let error = failure.as_ref().map(ToString::to_string);
             let told = watched.end(dispatch, &statistics, error.as_deref());
             if failure.is_none() {
                 told?;
             }
         }
-        let finished = shared.finished.into_inner();
-        let mut why = shared.halt.why().filter(|_| finished < total);
         if let Some(error) = failure {
-            if !options.stops.is_some_and(|stops| stops.faults) {
+            if !faults {
                 return Err(error);
             }
             why = Some(Why::Fault(shared.halt.failed(), error));
@@ -544,6 +552,7 @@ impl Device {
                     clusters,
                     regions: Some(shared.scratch.into_regions()),
                     done: statistics,
+                    watched: watched.map(watch::Watched::id),
                     ..left
                 }),
                 why,

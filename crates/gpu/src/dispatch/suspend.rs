@@ -151,6 +151,8 @@ pub(super) struct Progress {
     pub done: Statistics,
     /// Waves that may pass the breakpoint that they stand at.
     pub passed: Vec<(Who, u64)>,
+    /// The number by which plugins know the dispatch, if they watch it.
+    pub watched: Option<u64>,
 }
 
 /// How a run ended inside the dispatcher.
@@ -376,7 +378,8 @@ impl Device {
     /// Runs a dispatch to its end or to where [`Options::stops`] says.
     ///
     /// # Errors
-    /// As [`Device::dispatch`]; plugins watch, which would hear only of a part.
+    /// As [`Device::dispatch`]; plugins watch a dispatch that is to stop at some instruction, where waves run by another loop
+    /// than theirs.
     pub fn start(
         &self,
         dispatch: &Dispatch,
@@ -386,7 +389,8 @@ impl Device {
         self.outcome(dispatch, Progress::default(), options, observer)
     }
 
-    /// Goes on with a dispatch that was suspended on this device, to its end or to where [`Options::stops`] says.
+    /// Goes on with a dispatch that was suspended on this device, to its end or to where [`Options::stops`] says. Plugins
+    /// that watched it hear of what follows as if it had not stopped; they have to be the same.
     ///
     /// # Errors
     /// As [`Device::start`].
@@ -409,10 +413,10 @@ impl Device {
         options: Options<'_>,
         observer: &dyn Observer,
     ) -> Result<Outcome, DispatchError> {
-        if options.stops.is_some() && observer.plugins().is_some() {
+        if options.stops.is_some_and(Stops::are_exact) && observer.plugins().is_some() {
             return Err(DispatchError::Invalid {
                 kernel: dispatch.name.clone(),
-                what: "a dispatch that plugins watch cannot be suspended".to_owned(),
+                what: "a dispatch that plugins watch cannot stop at an instruction".to_owned(),
             });
         }
         Ok(match self.run(dispatch, from, options, observer)? {

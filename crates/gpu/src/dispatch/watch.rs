@@ -12,7 +12,7 @@ use rocjitsu_observe::{
     Allocation, Ended, Events, Failure, Family, MemoryView, Plugins, Watcher, Wave, Workgroup,
 };
 
-use super::launch::{Resident, waves_of};
+use super::launch::{Resident, given, waves_of};
 use super::{Device, Dispatch, DispatchError, Statistics};
 use crate::memory::Memory;
 
@@ -52,10 +52,21 @@ impl<'a> Watched<'a> {
                 kernarg: dispatch.kernarg,
                 kernarg_bytes: descriptor.kernarg_size,
                 cluster: dispatch.cluster,
+                given: given(device.target, descriptor),
                 memory: &memory,
             })
             .map_err(|failure| refused(dispatch, failure))?;
         Ok(Watched { plugins, id })
+    }
+
+    /// The view of a dispatch that was suspended: `plugins` know it by `id`.
+    pub fn again(plugins: &'a Plugins, id: u64) -> Watched<'a> {
+        Watched { plugins, id }
+    }
+
+    /// The dispatch's number in the run.
+    pub fn id(self) -> u64 {
+        self.id
     }
 
     /// Whether the dispatch has to run on one thread.

@@ -309,6 +309,15 @@ impl Memory {
         Ok(())
     }
 
+    /// Notes that of the mapping that starts at `address` only the first `bytes` were asked for, and the rest is there
+    /// because memory comes in pages: [`Memory::allocation`] tells so.
+    pub fn set_requested(&self, address: u64, bytes: u64) {
+        let mut map = self.map.write();
+        if map.runs.contains_key(&address) {
+            map.requested.insert(address, bytes);
+        }
+    }
+
     /// Maps those pages of a range where nothing is mapped yet, as [`Memory::map`] does.
     ///
     /// # Errors
@@ -377,6 +386,9 @@ impl Memory {
         let end = self.range(address, bytes, || "unmap".to_owned())?;
         let mut map = self.map.write();
         let removed = map.remove(address, end, which);
+        for (start, _) in &removed {
+            map.requested.remove(start);
+        }
         let bytes = removed.iter().map(|(start, run)| run.end - start).sum();
         if !removed.is_empty() {
             self.generation.fetch_add(1, Ordering::Release);

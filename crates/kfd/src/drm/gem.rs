@@ -79,6 +79,8 @@ struct Table {
 #[derive(Debug)]
 struct Entry {
     buffer: Arc<Buffer>,
+    /// Bytes that were asked for.
+    asked: u64,
     alignment: u64,
     domains: u64,
     domain_flags: u64,
@@ -188,6 +190,7 @@ pub(crate) fn create(call: &DrmCall<'_>, args: &mut DrmGemCreate) -> Handled {
             .allocate(&gpu.arena, args.bo_size, alignment, account, made)?;
     let entry = Entry {
         buffer,
+        asked: args.bo_size,
         alignment: args.alignment,
         domains: args.domains,
         domain_flags: args.domain_flags,
@@ -227,6 +230,8 @@ pub(crate) fn prime_import(call: &DrmCall<'_>, args: &mut DrmPrimeHandle) -> Han
     let in_vram = buffer.made.flags & alloc_flags::VRAM != 0;
     let public = buffer.made.flags & alloc_flags::PUBLIC != 0;
     args.handle = table.insert(Entry {
+        // The exporter knows more.
+        asked: buffer.bytes(),
         buffer,
         alignment: PAGE,
         domains: if in_vram { domain::VRAM } else { domain::GTT },
@@ -272,7 +277,8 @@ pub(crate) fn va(call: &DrmCall<'_>, args: &mut DrmGemVa) -> Handled {
         va::MAP | va::REPLACE | va::CLEAR if !aligned || args.map_size == 0 => Err(Errno::INVAL),
         va::CLEAR => table.clear(memory, args.va_address, end),
         va::MAP | va::REPLACE => {
-            let buffer = table.get(args.handle)?.buffer.clone();
+            let entry = table.get(args.handle)?;
+            let (buffer, asked) = (entry.buffer.clone(), entry.asked);
             let last = args.offset_in_bo.checked_add(args.map_size);
             if last.is_none_or(|last| last > buffer.bytes()) {
                 return Err(Errno::INVAL);
@@ -295,6 +301,13 @@ pub(crate) fn va(call: &DrmCall<'_>, args: &mut DrmGemVa) -> Handled {
                     "buffer object",
                 )
                 .map_err(|_| Errno::INVAL)?;
+            // Where the mapping has the end of the buffer.
+            let part = asked.saturating_sub(args.offset_in_bo);
+            if (1..args.map_size).contains(&part)
+                && asked.next_multiple_of(PAGE) == args.offset_in_bo + args.map_size
+            {
+                memory.set_requested(args.va_address, part);
+            }
             let mapped = Mapped {
                 memory: memory.clone(),
                 address: args.va_address,

@@ -113,3 +113,114 @@ pub fn crosses(instruction: &Instruction) -> bool {
             .iter()
             .any(|&field| instruction.inst.field(field).is_some())
 }
+
+/// Whether an instruction takes an SGPR that it reads as a mask of lanes: each lane its own bit.
+pub fn is_mask(inst: &Inst, register: u16) -> bool {
+    const TAKE: [&str; 10] = [
+        "v_cndmask",
+        "v_dual_cndmask",
+        "v_addc_co",
+        "v_subb_co",
+        "v_subbrev_co",
+        "v_add_co_ci",
+        "v_sub_co_ci",
+        "v_subrev_co_ci",
+        "v_div_fmas",
+        "v_addc_u32",
+    ];
+    let name = inst.op().name();
+    if !TAKE.iter().any(|start| name.starts_with(start)) {
+        return false;
+    }
+    let holds = |o: &rocjitsu_isa::OperandRef| match file_of(o.operand) {
+        Some((RegFile::Sgpr, first)) => {
+            (first..first + o.bits.div_ceil(32).max(1)).contains(&register)
+        }
+        _ => false,
+    };
+    // As a value for all lanes it is named in another place.
+    let sources = || inst.operands().filter(|o| !o.is_dst);
+    let as_value = sources().any(|o| o.name != Name::src2 && holds(&o));
+    let named = sources()
+        .any(|o| o.name == Name::src2 && matches!(file_of(o.operand), Some((RegFile::Sgpr, _))));
+    !as_value
+        && (sources().any(|o| o.name == Name::src2 && holds(&o))
+            || !named && matches!(register, VCC | VCC_HI))
+}
+
+/// VCC in the scalar file.
+pub const VCC: u16 = 106;
+const VCC_HI: u16 = 107;
+
+/// Which word of its operand a scalar register is: VCC, EXEC and pairs begin at even numbers.
+pub fn word_of(inst: &Inst, register: u16, is_dst: bool) -> u32 {
+    let place = |o: rocjitsu_isa::OperandRef| match file_of(o.operand) {
+        Some((RegFile::Sgpr, first)) if o.is_dst == is_dst => {
+            let words = o.bits.div_ceil(32).max(1);
+            (first..first + words)
+                .contains(&register)
+                .then(|| register - first)
+        }
+        _ => None,
+    };
+    let found = inst.operands().find_map(place);
+    found.unwrap_or(register & 1).into()
+}
+
+/// Whether each bit of a scalar instruction's result follows from the same bit of its sources.
+pub fn is_bitwise(inst: &Inst) -> bool {
+    let name = inst.op().name();
+    let Some(name) = name.strip_prefix("s_") else {
+        return false;
+    };
+    const OPERATIONS: [&str; 12] = [
+        "mov_b",
+        "cmov_b",
+        "not_b",
+        "and_b",
+        "or_b",
+        "xor_b",
+        "nand_b",
+        "nor_b",
+        "xnor_b",
+        "andn2_b",
+        "orn2_b",
+        "cselect_b",
+    ];
+    OPERATIONS.iter().any(|start| name.starts_with(start))
+        || name.starts_with("and_not") && !name.contains("wrexec")
+        || name.starts_with("or_not") && !name.contains("wrexec")
+        || name.contains("saveexec")
+}
+
+/// Whether a vector instruction's scalar result is the value of a lane, not a mask of lanes.
+pub fn reads_lane(inst: &Inst) -> bool {
+    let name = inst.op().name();
+    name.starts_with("v_readlane") || name.starts_with("v_readfirstlane")
+}
+
+/// Whether a vector register is the source whose values an instruction moves between lanes, and whether it is another one, too.
+pub fn exchanged(inst: &Inst, touch: &Touch) -> (bool, bool) {
+    let name = inst.op().name();
+    let moved = match name {
+        _ if !name.starts_with("ds_") => Name::src0,
+        _ if name.starts_with("ds_swizzle") => Name::addr,
+        _ => Name::data0,
+    };
+    let here = |o: &rocjitsu_isa::OperandRef| match file_of(o.operand) {
+        Some((file, first)) => {
+            file == touch.file
+                && (first..first + o.bits.div_ceil(32).max(1)).contains(&touch.register)
+        }
+        None => false,
+    };
+    let named = |is: &dyn Fn(Name) -> bool| {
+        let mut sources = inst.operands().filter(|o| !o.is_dst);
+        sources.any(|o| is(o.name) && here(&o))
+    };
+    let is_moved = named(&|name| name == moved);
+    // Lanes that keep what DPP does not write are not among those written.
+    let kept = named(&|name| name == Name::old);
+    let is_other = named(&|name| name != moved && name != Name::old);
+    (is_moved, is_other || !is_moved && !kept)
+}

@@ -1,6 +1,7 @@
 //! Which bytes of registers and memory hold values that are not exact. Only those take room.
 
-use std::collections::{BTreeMap, HashMap};
+use foldhash::HashMap;
+use std::collections::BTreeMap;
 
 use rocjitsu_isa::RegFile;
 use rocjitsu_observe::Touch;
@@ -10,8 +11,8 @@ use rocjitsu_observe::Touch;
 pub struct Registers {
     /// Lanes of vector registers, for each of the four bytes.
     vector: HashMap<(RegFile, u16), [u64; 4]>,
-    /// Scalar registers, as wholes.
-    scalar: HashMap<(RegFile, u16), ()>,
+    /// Bits of scalar registers: those of a mask are lanes.
+    scalar: HashMap<(RegFile, u16), u32>,
 }
 
 impl Registers {
@@ -20,11 +21,11 @@ impl Registers {
         self.vector.is_empty() && self.scalar.is_empty()
     }
 
-    /// The lanes of `lanes` in which a register is not exact; anything but 0 for a scalar one that is not.
+    /// The lanes of `lanes` in which a register is not exact; the bits of a scalar one that are not.
     pub fn read(&self, touch: &Touch, lanes: u64) -> u64 {
         let key = (touch.file, touch.register);
         if touch.lanes == 0 {
-            return u64::from(self.scalar.contains_key(&key));
+            return self.scalar.get(&key).copied().unwrap_or(0).into();
         }
         let Some(bytes) = self.vector.get(&key) else {
             return 0;
@@ -60,14 +61,13 @@ impl Registers {
         }
     }
 
-    /// A scalar register is written.
-    pub fn write_scalar(&mut self, touch: &Touch, inexact: bool) {
+    /// A scalar register is written, in these of its bits by what is not exact.
+    pub fn write_scalar(&mut self, touch: &Touch, inexact: u32) {
         let key = (touch.file, touch.register);
-        if inexact {
-            self.scalar.insert(key, ());
-        } else {
-            self.scalar.remove(&key);
-        }
+        match inexact {
+            0 => self.scalar.remove(&key),
+            bits => self.scalar.insert(key, bits),
+        };
     }
 }
 

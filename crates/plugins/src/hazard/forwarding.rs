@@ -2,7 +2,7 @@
 //! after it, shortly behind both, may get a mixture. No manual tells of it; LLVM's hazard recognizer and Mesa's ACO
 //! wait with `s_waitcnt_depctr depctr_va_vdst(0)`.
 
-use std::collections::HashMap;
+use foldhash::HashMap;
 use std::sync::Arc;
 
 use rocjitsu_isa::RegFile;

@@ -2,7 +2,7 @@
 //! any SGPR on gfx12. Compilers wait with `s_waitcnt_depctr` or `s_wait_alu`; no manual tells of it. Sources: LLVM's
 //! hazard recognizer and its pass for SGPR hazards, Mesa's ACO; where they differ, what both ask for.
 
-use std::collections::HashMap;
+use foldhash::HashMap;
 use std::sync::Arc;
 
 use rocjitsu_isa::{Name, Op, Operand, Target};

@@ -9,6 +9,7 @@ use rocjitsu_observe::{Exactness, Family, Instruction, Touch};
 
 use crate::counters::{is_vector_memory, issued, translated, waited};
 
+use super::expert::Expert;
 use super::forwarding::Forwarding;
 use super::loads::Loads;
 use super::rules::{RULES, Unit};
@@ -279,4 +280,101 @@ fn registers_of_accesses_keep_their_values_until_addresses_are_translated() {
     assert!(replayed(&[scalar, load, over_s0]).is_empty());
     // global_load_b32 v2, v[6:7], off: behind the other, so it writes later.
     assert!(replayed(&[load, "7c0005ee0200000006000000", wait_x]).is_empty());
+}
+
+/// Registers of a wave, none of which matters.
+struct Nothing;
+
+impl rocjitsu_observe::State for Nothing {
+    fn vgpr(&self, _: u16) -> &[u32] {
+        &[]
+    }
+    fn agpr(&self, _: u16) -> &[u32] {
+        &[]
+    }
+    fn sgpr(&self, register: u16) -> u32 {
+        register.into()
+    }
+    fn scc(&self) -> bool {
+        false
+    }
+    fn mode(&self) -> u32 {
+        0
+    }
+    fn lds(&self) -> &[u8] {
+        &[]
+    }
+    fn read(&self, _: u64, _: &mut [u8]) -> bool {
+        false
+    }
+}
+
+/// What is missing in a program, in the expert scheduling mode or not: the hazard, the register, the mend.
+fn missing(setreg: &str, program: &[&str]) -> Vec<(&'static str, u16, String)> {
+    let mut expert = Expert::default();
+    let mut all = Vec::new();
+    for code in std::iter::once(&setreg).chain(program) {
+        for facts in decoded(Target::Gfx1250, 32, &bytes(code)) {
+            let inst = &facts.instruction.inst;
+            expert.follow(inst, &Nothing);
+            if expert.is_on() {
+                let found = expert.step(&facts, &waited(inst), &issued(inst), translated(inst));
+                all.extend(found.into_iter().map(|m| (m.hazard, m.register, m.mend)));
+            }
+        }
+    }
+    all
+}
+
+#[test]
+fn the_expert_scheduling_mode_leaves_waits_to_the_program() {
+    /// `s_setreg_imm32_b32 hwreg(HW_REG_WAVE_SCHED_MODE, 0, 2), 2`.
+    const ON: &str = "1a0880b902000000";
+    /// `v_add_f32 v1, v2, v3`, `v_mov_b32 v4, v9`, `v_exp_f32 v1, v1`.
+    const ADD: &str = "02070206";
+    const MOVE: &str = "0903087e";
+    const EXP: &str = "014b027e";
+    /// `global_load_b32 v2, v1, s[0:1]`, `ds_store_b32 v4, v1`.
+    const LOAD: &str = "000005ee0200000001000000";
+    const STORE: &str = "000034d804010000";
+    /// `s_wait_alu depctr_va_vdst(0)`, `(1)`, `depctr_vm_vsrc(0)`, `s_wait_loadcnt 0`, `s_wait_dscnt 0`.
+    const RESULTS: &str = "9f0f88bf";
+    const BUT_ONE: &str = "9f1f88bf";
+    const SOURCES: &str = "83ff88bf";
+    const LOADED: &str = "0000c0bf";
+    const STORED: &str = "0000c6bf";
+    let result = |register, n| ("expert_result", register, format!("va_vdst({n})"));
+    let source = |register, n| ("expert_source", register, format!("va_vdst({n})"));
+    let memory = |register, n| ("expert_memory_source", register, format!("vm_vsrc({n})"));
+    type Missing = (&'static str, u16, String);
+    let cases: [(&[&str], Vec<Missing>); 13] = [
+        // The load's address is a result, and it overwrites what the addition reads.
+        (&[ADD, LOAD], vec![result(1, 0), source(2, 0)]),
+        (&[ADD, RESULTS, LOAD], vec![]),
+        // Another addition behind it may be left.
+        (&[ADD, MOVE, LOAD], vec![result(1, 1), source(2, 1)]),
+        (&[ADD, MOVE, BUT_ONE, LOAD], vec![]),
+        // A function behind it may overtake it, and is the one that wrote the register last.
+        (&[ADD, EXP, BUT_ONE, LOAD], vec![result(1, 0), source(2, 0)]),
+        (&[MOVE, ADD, BUT_ONE, STORE], vec![result(1, 0)]),
+        // What LDS reads is overwritten.
+        (&[STORE, MOVE], vec![memory(4, 0)]),
+        (&[STORE, SOURCES, MOVE], vec![]),
+        (&[STORE, STORED, MOVE], vec![]),
+        (&[STORE, LOADED, MOVE], vec![memory(4, 0)]),
+        (&[LOAD, STORE, ADD], vec![memory(1, 0)]),
+        (&[LOAD, LOADED, EXP], vec![]),
+        // A load overwrites the address of the one before it by no register.
+        (&[LOAD, LOAD], vec![]),
+    ];
+    for (program, expected) in cases {
+        assert_eq!(missing(ON, program), expected, "{program:?}");
+        // `hwreg(HW_REG_WAVE_SCHED_MODE, 0, 2), 0`, and bit 2 alone.
+        assert_eq!(missing("1a0880b900000000", program), []);
+        assert_eq!(missing("9a0080b901000000", program), []);
+    }
+    // From an SGPR whose number is its value here; one bit of the mode after the other.
+    assert_eq!(missing("1a0802b9", &[ADD, LOAD]).len(), 2);
+    assert_eq!(missing("5a0080b901000000", &[ADD, LOAD]).len(), 2);
+    assert_eq!(missing("1a0080b901000000", &[ADD, LOAD]).len(), 0);
 }

@@ -1,7 +1,7 @@
 //! Bytes of global memory that nothing has written: those of pages that nobody had touched when a kernel first came to
 //! them, but for what kernels have stored there since.
 
-use std::collections::HashMap;
+use foldhash::HashMap;
 
 use rocjitsu_observe::{Access, AccessKind, MemoryView};
 
@@ -38,6 +38,19 @@ impl Written {
     /// A dispatch begins.
     pub fn forget(&mut self) {
         self.pages.clear();
+    }
+
+    /// Notes what an access stores that came from elsewhere.
+    pub fn store(&mut self, access: &Access) {
+        let end = access.address.saturating_add(access.bytes.into());
+        let mut at = access.address;
+        while at < end {
+            let (page, stop) = (at / PAGE, end.min((at / PAGE + 1) * PAGE));
+            if let Some(Some(bytes)) = self.pages.get_mut(&page) {
+                words(at % PAGE, stop - page * PAGE).for_each(|(word, bits)| bytes.0[word] |= bits);
+            }
+            at = stop;
+        }
     }
 
     /// Notes what an access stores, and tells of the first byte that it loads although nothing has written it. `scalar`:

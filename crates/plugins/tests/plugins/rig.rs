@@ -1,14 +1,15 @@
 //! Runs launches with plugins and collects what they write.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use rocjitsu_cli::engine::{Engine, Options};
+use rocjitsu_cli::engine::{Ended, Engine, Options, dispatch};
 use rocjitsu_cli::launch::Launch;
 use rocjitsu_cli::launch::from_description::Selection;
 use rocjitsu_cli::launch::place::{Placed, Statistics};
 use rocjitsu_config::preset_for_target;
-use rocjitsu_gpu::dispatch::jit;
+use rocjitsu_gpu::dispatch::{self, Dispatch, Stops, jit};
 use rocjitsu_gpu::memory::Memory;
 use rocjitsu_isa::Target;
 use rocjitsu_lanes::Backend;
@@ -58,20 +59,30 @@ impl Watching {
             plugins: Plugins::new(),
             outputs: Vec::new(),
         };
+        watching.add(texts);
+        watching
+    }
+
+    /// More plugins by name and options.
+    pub fn add(&mut self, texts: &[&str]) {
         for text in texts {
             let selection: Chosen = text.parse().expect("a selection");
             let (sink, bytes) = Sink::memory();
             let plugin = make(&selection, Lines::new(vec![sink])).expect("a plugin");
-            watching.plugins.add(selection.name, plugin);
-            watching.outputs.push(bytes);
+            self.plugins.add(selection.name, plugin);
+            self.outputs.push(bytes);
         }
-        watching
     }
 
-    /// The records of the plugin `index`.
-    pub fn records(&self, index: usize) -> Vec<Value> {
+    /// What the plugin `index` has written.
+    pub fn text(&self, index: usize) -> String {
         let bytes = self.outputs[index].lock().expect("not poisoned");
-        let text = String::from_utf8(bytes.clone()).expect("text");
+        String::from_utf8(bytes.clone()).expect("text")
+    }
+
+    /// The same as records.
+    pub fn records(&self, index: usize) -> Vec<Value> {
+        let text = self.text(index);
         let parse = |line: &str| serde_json::from_str(line).expect("a JSON line");
         text.lines().map(parse).collect()
     }
@@ -111,6 +122,25 @@ impl Run {
         }
     }
 
+    /// Tells plugins of the code; how to run it with them.
+    fn watched<'a>(
+        &self,
+        launch: &Launch,
+        plugins: &'a Plugins,
+        threads: usize,
+    ) -> Result<Options<'a>, String> {
+        let code = Code {
+            base: self.placed.code.bias,
+            file: launch.code.data(),
+        };
+        plugins.code_loaded(&code).map_err(|e| e.to_string())?;
+        Ok(Options {
+            threads,
+            eager_registers: false,
+            observer: plugins,
+        })
+    }
+
     /// Runs it, watched, and finishes the plugins.
     pub fn go(
         &self,
@@ -118,20 +148,62 @@ impl Run {
         plugins: &Plugins,
         threads: usize,
     ) -> Result<Statistics, String> {
-        let code = Code {
-            base: self.placed.code.bias,
-            file: launch.code.data(),
-        };
-        plugins.code_loaded(&code).map_err(|e| e.to_string())?;
-        let options = Options {
-            threads,
-            eager_registers: false,
-            observer: plugins,
-        };
+        let options = self.watched(launch, plugins, threads)?;
         let run = self.engine.run(launch, &self.placed, &options);
         let finished = plugins.finish().map_err(|e| e.to_string());
         let run = run.map_err(|e| format!("{e:#}"))?;
         finished.map(|()| run)
+    }
+
+    /// Runs it on one thread as a packet of the queue at an address.
+    pub fn on_queue(&self, launch: &Launch, plugins: &Plugins, queue: u64) -> Result<(), String> {
+        let dispatch = Dispatch {
+            queue,
+            ..dispatch(launch, &self.placed)
+        };
+        let device = self.engine.device();
+        let done = device.dispatch(&dispatch, dispatch::Options::default(), plugins);
+        done.map(|_| ()).map_err(|e| e.to_string())
+    }
+
+    /// Runs it on one thread, watched by plugins that go on with others.
+    pub fn dispatch(&self, launch: &Launch, plugins: &Plugins) -> Result<Statistics, String> {
+        let options = Options {
+            threads: 1,
+            eager_registers: false,
+            observer: plugins,
+        };
+        let run = self.engine.run(launch, &self.placed, &options);
+        run.map_err(|e| format!("{e:#}"))
+    }
+
+    /// The same, where `request` stops the dispatch, which goes on at once. Returns how often it stopped.
+    pub fn in_parts(
+        &self,
+        launch: &Launch,
+        plugins: &Plugins,
+        threads: usize,
+        request: &AtomicBool,
+    ) -> Result<u32, String> {
+        let options = self.watched(launch, plugins, threads)?;
+        let stops = Stops {
+            request: Some(request),
+            ..Stops::default()
+        };
+        let (mut suspended, mut count) = (None, 0);
+        loop {
+            request.store(false, Ordering::Release);
+            let ended = self
+                .engine
+                .go(launch, &self.placed, &options, Some(&stops), suspended);
+            match ended.map_err(|e| format!("{e:#}"))? {
+                Ended::Done(_) => break,
+                Ended::Suspended(left) => suspended = Some(*left),
+            }
+            count += 1;
+        }
+        plugins.finish().map_err(|e| e.to_string())?;
+        Ok(count)
     }
 
     /// Whether the buffers hold what they should.
