@@ -1,14 +1,13 @@
 //! The thread that looks at the doorbells of queues which have nothing to do.
 //!
-//! A doorbell is a plain store that nobody announces. Soon after a queue's thread went to sleep it looks every
+//! A doorbell is a plain store that nobody announces. Soon after the last ring it looks every
 //! few microseconds, later less and less often: idle, 250 times a second. The time between two looks grows with
-//! the time that the queue has been quiet, so that the looks between 2 and 800 ms, where programs come back from their own
-//! work, are only about twelve hundred, and a ring waits no longer than a two hundredth of the queue's idle time before it.
-//! A queue whose thread runs, or waits for a processor of the host, asks for none.
+//! the time since the last ring, so that the looks between 2 and 800 ms, where programs come back from their own
+//! work, are only about twelve hundred, and a ring waits no longer than a two hundredth of the idle time before it.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
@@ -18,7 +17,7 @@ use crate::process::lock;
 /// Bounds of the time between two looks.
 const SOONEST: Duration = Duration::from_micros(10);
 const LATEST: Duration = Duration::from_millis(4);
-/// Between them it is this part of the time that the queue has been quiet.
+/// Between them it is this part of the time since the last ring.
 const PATIENCE: u32 = 200;
 
 /// The thread; ends when dropped.
@@ -38,14 +37,15 @@ pub(super) struct Shared {
 #[derive(Debug, Default)]
 struct State {
     queues: Vec<Arc<Queue>>,
+    /// Something has happened: look often for a while.
+    poked: bool,
     end: bool,
 }
 
 impl Shared {
     /// A queue's thread goes to sleep: whoever waited for its work will soon ring again.
     pub(super) fn poke(&self) {
-        // With the lock: not between the thread's look at this queue and its wait.
-        let _state = lock(&self.state);
+        lock(&self.state).poked = true;
         self.changed.notify_one();
     }
 }
@@ -89,8 +89,12 @@ impl Drop for Poller {
 
 fn poll(shared: &Shared) {
     precise_sleeps();
+    let mut active = Instant::now();
     let mut state = lock(&shared.state);
     while !state.end {
+        if std::mem::take(&mut state.poked) {
+            active = Instant::now();
+        }
         if state.queues.is_empty() {
             state = shared
                 .changed
@@ -98,39 +102,18 @@ fn poll(shared: &Shared) {
                 .unwrap_or_else(PoisonError::into_inner);
             continue;
         }
-        let pause = pause(state.queues.iter().filter_map(|queue| {
-            if queue.ring_if_rung() {
-                None
-            } else {
-                queue.quiet()
-            }
-        }));
+        let mut rung = false;
+        for queue in &state.queues {
+            rung |= queue.ring_if_rung();
+        }
+        if rung {
+            active = Instant::now();
+        }
+        let pause = (active.elapsed() / PATIENCE).clamp(SOONEST, LATEST);
         state = shared
             .changed
             .wait_timeout(state, pause)
             .unwrap_or_else(PoisonError::into_inner)
             .0;
-    }
-}
-
-/// The time until the next look, of how long the sleeping queues have been quiet.
-fn pause(quiet: impl Iterator<Item = Duration>) -> Duration {
-    quiet
-        .min()
-        .map_or(LATEST, |quiet| (quiet / PATIENCE).clamp(SOONEST, LATEST))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_queue_that_slept_last_says_how_soon_to_look() {
-        let pause = |quiet: &[u64]| pause(quiet.iter().map(|&ms| Duration::from_millis(ms)));
-        assert_eq!(pause(&[0, 5000]), SOONEST);
-        assert_eq!(pause(&[5000, 20]), Duration::from_micros(100));
-        assert_eq!(pause(&[5000]), LATEST);
-        // All queues work: their threads watch their doorbells themselves.
-        assert_eq!(pause(&[]), LATEST);
     }
 }

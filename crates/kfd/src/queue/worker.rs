@@ -25,9 +25,6 @@ const LATEST: Duration = Duration::from_millis(1);
 /// How often a thread that suspends a queue looks whether its waves have stopped.
 const STOPPING: Duration = Duration::from_micros(200);
 
-/// For [`Queue::asleep`]: the thread runs.
-const AWAKE: u64 = u64::MAX;
-
 /// What works through packets.
 pub(super) enum Processor {
     Aql {
@@ -92,9 +89,6 @@ pub(crate) struct Queue {
     control: Mutex<Control>,
     changed: Condvar,
     poller: Arc<poller::Shared>,
-    created: Instant,
-    /// Microseconds from then to when the thread went to sleep, or [`AWAKE`].
-    asleep: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -152,8 +146,6 @@ impl Queue {
             }),
             changed: Condvar::new(),
             poller,
-            created: Instant::now(),
-            asleep: AtomicU64::new(0),
         }
     }
 
@@ -175,16 +167,6 @@ impl Queue {
         drop(control);
         self.changed.notify_all();
         true
-    }
-
-    /// How long nobody has rung, counted from when the thread went to sleep; `None` while it watches the doorbell itself.
-    pub(super) fn quiet(&self) -> Option<Duration> {
-        let asleep = self.asleep.load(Ordering::Relaxed);
-        (asleep != AWAKE).then(|| {
-            self.created
-                .elapsed()
-                .saturating_sub(Duration::from_micros(asleep))
-        })
     }
 
     /// Suspends the queue: returns when none of its waves runs. Those of a dispatch under way stop between two
@@ -277,14 +259,11 @@ impl Queue {
             }
             control.work = false;
             control.running = true;
-            self.asleep.store(AWAKE, Ordering::Relaxed);
             drop(control);
             let alive = self.work();
             let mut control = lock(&self.control);
             control.running = false;
             control.dead = !alive;
-            let now = self.created.elapsed().as_micros() as u64;
-            self.asleep.store(now, Ordering::Relaxed);
             drop(control);
             self.changed.notify_all();
             if !alive {
