@@ -49,7 +49,12 @@ impl Client {
         ready();
         let stream: Box<dyn Socket> = match address.contains('/') {
             true => Box::new(UnixStream::connect(address).unwrap()),
-            false => Box::new(TcpStream::connect(address).unwrap()),
+            false => {
+                let stream = TcpStream::connect(address).unwrap();
+                // Commands are not held back until what came before is acknowledged.
+                stream.set_nodelay(true).unwrap();
+                Box::new(stream)
+            }
         };
         // What it says later must not fill the pipe.
         std::thread::spawn(move || std::io::copy(&mut errors, &mut std::io::stderr()));
@@ -714,12 +719,13 @@ fn a_queue_is_destroyed_while_its_dispatch_stands() {
 fn a_queue_is_destroyed_while_nobody_has_connected() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("go");
-    std::fs::write(&path, "").unwrap();
     let file = path.to_str().unwrap();
     // The first dispatch waits for a client, and has gone when it comes.
     let mut command = run(&["--gdb"], &["destroy", file]);
-    let done = folder.path().join("go.done");
-    let client = Client::after(&mut command, || until_there(&done));
+    let client = Client::after(&mut command, || {
+        std::fs::write(&path, "").unwrap();
+        until_there(&folder.path().join("go.done"));
+    });
     let mut client = client.introduced();
     assert!(client.ask("?").starts_with("T05"));
     assert_ne!(client.scalar("pc"), 0);
@@ -754,6 +760,7 @@ fn a_program_ends_while_its_dispatch_stands() {
     let file = path.to_str().unwrap();
     let mut client = Client::of(&mut run(&["--gdb"], &["exit", file])).introduced();
     client.tell("vCont;c");
+    std::thread::sleep(std::time::Duration::from_millis(50));
     std::fs::write(&path, "").unwrap();
     assert_eq!(client.packet(), "W05");
     assert_eq!(client.output().1, Some(5));

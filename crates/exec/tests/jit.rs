@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 use rocjitsu_exec::code::{CodeCache, CodeView};
-use rocjitsu_exec::memory::MemoryPort;
+use rocjitsu_exec::memory::{AddressSpace, Extent, FaultKind, MemoryPort};
 use rocjitsu_exec::run::run;
 use rocjitsu_exec::target::EXECUTABLE;
 use rocjitsu_exec::wave::{Cx, Group, Unit, Waiting, Wave};
@@ -296,6 +296,51 @@ fn every_scalar_operation() {
             "{target}: only {} by themselves",
             known.len()
         );
+    }
+}
+
+/// Memory whose provider fails.
+struct Broken(Program);
+
+// SAFETY: extents are those of the program.
+unsafe impl AddressSpace for Broken {
+    fn generation(&self) -> u64 {
+        self.0.generation()
+    }
+    fn find(&self, address: u64) -> Result<Extent, FaultKind> {
+        assert!(address >= BASE, "nobody looks there");
+        self.0.find(address)
+    }
+    fn extent_near(&self, address: u64) -> Option<Extent> {
+        self.0.extent_near(address)
+    }
+}
+
+/// It would end the process if it went through compiled code.
+#[test]
+fn a_panic_of_a_handler_comes_out_of_compiled_code() {
+    // gfx9: s_add_u32 s4, s4, 1; s_load_dword s5, s[2:3], 0x0; s_endpgm
+    let code = [0x8004_8104u32, 0xc002_0141, 0, 0xbf81_0000];
+    for backend in compilers() {
+        let cache = CodeCache::new(Target::Gfx942, backend, COMPILED);
+        let memory = Broken(Program(code.as_ptr().cast(), 4 * code.len() as u64));
+        let mut unit = Unit::new(MemoryPort::new(&memory), backend, Target::Gfx942);
+        let mut wave = Wave::new(64);
+        wave.pc = BASE;
+        wave.set_exec(u64::MAX);
+        let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let mut cx = Cx {
+                wave: &mut wave,
+                group: &Group::default(),
+                unit: &mut unit,
+            };
+            let mut view = CodeView::new(&cache);
+            run(&mut cx, &mut view, 1000, &mut Default::default())
+        }));
+        let panic = panic.expect_err("the panic");
+        assert_eq!(panic.downcast_ref::<&str>(), Some(&"nobody looks there"));
+        assert_eq!(wave.s[4], 1, "{backend}: what stands before it was done");
+        assert!(cache.compiled().unwrap().scalar > 0, "{backend}");
     }
 }
 

@@ -574,9 +574,7 @@ impl Plugin for Fidelity {
                 let of_pair = || roles::word_of(inst, touch.register, true) & 1;
                 let whole = |inexact: bool| if inexact { u32::MAX } else { 0 };
                 let inexact = match touch.file {
-                    RegFile::Sgpr if is_mask => {
-                        (from_sources & step.exec) as u64 >> (32 * of_pair())
-                    }
+                    RegFile::Sgpr if is_mask => (from_sources & step.exec) >> (32 * of_pair()),
                     RegFile::Sgpr if bitwise && !all => words[of_pair() as usize].into(),
                     _ => whole(all || self.now.lanes != 0 || words != [0; 2] || word).into(),
                 } as u32;

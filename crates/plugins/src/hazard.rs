@@ -76,6 +76,9 @@ struct Following {
     banks: u32,
 }
 
+/// Target, address, lanes and banks of an instruction.
+type Place = (Target, u64, u32, u32);
+
 struct Hazard {
     lines: Lines,
     fail: bool,
@@ -86,8 +89,7 @@ struct Hazard {
     waves: HashMap<WaveKey, Following>,
     /// Copies between memory and LDS.
     copies: Copies,
-    /// By target, address, lanes and banks.
-    known: HashMap<(Target, u64, u32, u32), (u128, Arc<Known>)>,
+    known: HashMap<Place, (u128, Arc<Known>)>,
     /// Hazards by kind and the addresses of both instructions, with how often they were met.
     found: BTreeMap<(String, &'static str, u64, u64), u64>,
 }

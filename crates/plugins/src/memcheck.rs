@@ -504,7 +504,7 @@ impl Plugin for Memcheck {
         }
         let now = gpu.memory.allocations();
         if self.redzone > 0 {
-            let room = with_room(&now, self.redzone).into_iter();
+            let room = with_room(&now, self.redzone);
             let of = dispatch.gpu();
             self.room
                 .extend(room.map(|(start, has)| ((of, start), has)));

@@ -2,6 +2,7 @@
 //! branches in place, everything else by its handler.
 
 use std::mem::offset_of;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use iced_x86::{Code, Instruction, MemoryOperand, Register};
 use rocjitsu_isa::{RegFile, RegRange};
@@ -51,7 +52,20 @@ fn number(flow: Flow) -> u64 {
 unsafe extern "sysv64" fn handle(cx: *mut (), record: *const Record) -> u64 {
     // SAFETY: the caller's promise; the record belongs to a block that the function keeps.
     let (cx, record) = unsafe { (&mut *cx.cast::<Cx<'_, '_>>(), &*record) };
-    number((record.run)(cx, record))
+    execute(cx, record)
+}
+
+/// Executes a record by its handler. A panic cannot pass through compiled code, which has no tables for it: it goes on where
+/// that was called ([`super::chain::Chain::run`]).
+#[inline(always)]
+fn execute(cx: &mut Cx<'_, '_>, record: &Record) -> u64 {
+    match catch_unwind(AssertUnwindSafe(|| (record.run)(cx, record))) {
+        Ok(flow) => number(flow),
+        Err(panic) => {
+            cx.unit.panic = Some(panic);
+            number(Flow::Fault)
+        }
+    }
 }
 
 /// As [`handle`], for [`Step::Memory`].
@@ -64,7 +78,7 @@ unsafe extern "sysv64" fn handle_memory(cx: *mut (), record: *const Record) -> u
     if gives_way(cx, record) {
         return number(Flow::Again);
     }
-    number((record.run)(cx, record))
+    execute(cx, record)
 }
 
 /// Makes pages of registers exist.

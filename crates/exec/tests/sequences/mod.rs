@@ -200,7 +200,7 @@ fn execute(
     start: &Start,
     code: &[u8],
 ) -> (Outcome, Report) {
-    let mut data: Vec<u8> = (0..DATA_BYTES).map(|at| (at * 37 >> 2) as u8).collect();
+    let mut data: Vec<u8> = (0..DATA_BYTES).map(|at| ((at * 37) >> 2) as u8).collect();
     let memory = Space {
         code: Program(code.as_ptr(), code.len() as u64),
         data: Program(data.as_mut_ptr(), DATA_BYTES as u64),

@@ -54,6 +54,9 @@ impl Pipe {
     }
 }
 
+/// VGPRs of a matrix product's result from which on it completes behind all vector arithmetic before it (LLVM, of gfx1250).
+const ORDERED: u16 = 8;
+
 /// An instruction under way.
 struct Event {
     facts: Arc<Facts>,
@@ -61,6 +64,10 @@ struct Event {
     number: u64,
     /// How often it counts.
     weight: usize,
+    /// It completes behind all before it.
+    ordered: bool,
+    /// Vector arithmetic whose results it reads or overwrites: hardware waits for these.
+    needs: Vec<u64>,
 }
 
 /// A counter of the arithmetic unit.
@@ -75,23 +82,43 @@ impl Queue {
         self.0.push(event);
     }
 
-    /// What counts behind an event in its pipe, itself included, and what it has to be waited down to.
-    fn behind(&self, index: usize) -> usize {
-        let pipe = self.0[index].pipe;
-        let later = self.0[index..].iter().filter(|e| e.pipe == pipe);
-        later.map(|event| event.weight).sum()
+    /// The operations one of whose results is among `spans`.
+    fn writers(&self, spans: &[Span]) -> Vec<u64> {
+        let writes = |event: &&Event| {
+            let mut own = event.facts.spans(Role::Written).iter();
+            own.any(|a| spans.iter().any(|b| a.common(b).is_some()))
+        };
+        let found = self.0.iter().filter(writes);
+        found.map(|event| event.number).collect()
     }
 
-    /// At most `n` are left, if that is less than `most`, by which a field says that nothing is waited for: what is certainly complete is forgotten. An operation may be left as long as all behind it in
-    /// its pipe can be left, too.
+    /// For each operation the count as long as it is under way: then those behind it in its pipe are as well, those that complete
+    /// behind all, those that need it, and what these hold up.
+    fn counts(&self) -> Vec<usize> {
+        let mut held = vec![0u64; self.0.len()];
+        for i in (0..self.0.len()).rev() {
+            let first = &self.0[i];
+            let behind = self.0.iter().enumerate().skip(i + 1).filter(|(_, later)| {
+                later.pipe == first.pipe || later.ordered || later.needs.contains(&first.number)
+            });
+            held[i] = behind.fold(1 << i, |all, (j, _)| all | held[j]);
+        }
+        let weight = |set: &u64| {
+            let within = self.0.iter().enumerate().filter(|(i, _)| set >> i & 1 != 0);
+            within.map(|(_, event)| event.weight).sum()
+        };
+        held.iter().map(weight).collect()
+    }
+
+    /// At most `n` are left, if that is less than `most`, by which a field says that nothing is waited for: what is certainly
+    /// complete is forgotten.
     fn wait(&mut self, n: u32, most: u32) {
         if n == most {
             return;
         }
-        let n = n as usize;
-        let done: Vec<bool> = (0..self.0.len()).map(|i| self.behind(i) > n).collect();
-        let mut done = done.into_iter();
-        self.0.retain(|_| !done.next().unwrap_or(false));
+        let mut counts = self.counts().into_iter();
+        self.0
+            .retain(|_| counts.next().is_none_or(|count| count <= n as usize));
     }
 
     /// The latest operation one of whose registers of a role is among `spans`, the register, and the wait that is enough.
@@ -105,7 +132,7 @@ impl Queue {
         let (index, event, register) = all
             .filter_map(|(index, event)| Some((index, event, common(event)?)))
             .next()?;
-        Some((event, register, self.behind(index) - 1))
+        Some((event, register, self.counts()[index] - 1))
     }
 }
 
@@ -200,7 +227,8 @@ impl Expert {
         if !memory && !arithmetic {
             return Vec::new();
         }
-        let (reads, writes) = (facts.spans(Role::Read), facts.spans(Role::Written));
+        let writes = facts.spans(Role::Written);
+        let touched = [facts.spans(Role::Read), writes].concat();
         let mut missing = Vec::new();
         let mut tell = |hazard, found: Option<(&Event, u16, usize)>, counter: &str, most: u32| {
             if let Some((event, register, n)) = found {
@@ -214,16 +242,19 @@ impl Expert {
             }
         };
         if memory {
-            let touched = [reads, writes].concat();
             let result = self.arithmetic.find(Role::Written, &touched);
             tell("expert_result", result, "va_vdst", VA_VDST);
-            let source = self.arithmetic.find(Role::Read, writes);
-            tell("expert_source", source, "va_vdst", VA_VDST);
         }
         let source = self.memory.find(Role::Read, writes);
         tell("expert_memory_source", source, "vm_vsrc", VM_VSRC);
         self.number += 1;
+        let results: u16 = writes.iter().map(|span| span.count).sum();
         let event = Event {
+            ordered: facts.classes.any(Class::WMMA) && results >= ORDERED,
+            needs: match arithmetic {
+                true => self.arithmetic.writers(&touched),
+                false => Vec::new(),
+            },
             facts: facts.clone(),
             pipe: Pipe::of(facts),
             number: self.number,

@@ -100,7 +100,7 @@ enum Needless {
     Nothing,
     /// Vector arithmetic had not read the pair before it was written: there is no old value to be read.
     Fresh,
-    /// A scalar instruction reads what vector arithmetic has written, for which hardware waits.
+    /// A scalar instruction reads what vector arithmetic has written, here or before, for which hardware waits.
     Interlocked,
     /// Memory instructions stand between, before which everything is written.
     Memory,
@@ -118,6 +118,8 @@ struct Written {
     was_read: bool,
     scalars: u32,
     memory: u32,
+    /// A scalar instruction has waited for vector arithmetic since.
+    waited: bool,
 }
 
 #[derive(Default)]
@@ -173,7 +175,9 @@ impl Plugin for Around {
             let class = match wave.written.get(&register) {
                 None => Needless::Nothing,
                 Some(written) if !written.was_read => Needless::Fresh,
-                Some(written) if written.by_vector && !vector => Needless::Interlocked,
+                Some(written) if written.by_vector && (!vector || written.waited) => {
+                    Needless::Interlocked
+                }
                 Some(written) if wave.memory > written.memory => Needless::Memory,
                 Some(written) if !written.by_vector && wave.scalars - written.scalars >= 10 => {
                     Needless::Settled
@@ -186,6 +190,10 @@ impl Plugin for Around {
             }
             if vector {
                 wave.read.extend([register & !1, register | 1]);
+            } else if wave.read.contains(&register) {
+                let same = |other: u16| (other >= 106) == (register >= 106);
+                let written = wave.written.iter_mut().filter(|(r, _)| same(**r));
+                written.for_each(|(_, written)| written.waited = written.by_vector);
             }
         }
         wave.scalars += u32::from(family == Family::Scalar);
@@ -195,6 +203,7 @@ impl Plugin for Around {
                 was_read: wave.read.contains(&register),
                 scalars: wave.scalars,
                 memory: wave.memory,
+                waited: false,
             };
             wave.written.insert(register, written);
         }
