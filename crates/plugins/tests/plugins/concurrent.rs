@@ -8,7 +8,7 @@ use rocjitsu_isa::Target;
 use rocjitsu_observe::{Concurrency, Events, Outcome, Plugin, State, Step};
 use serde_json::Value;
 
-use super::rig::{Run, Watching, described, descriptions};
+use super::rig::{Run, Watching, corpus};
 use super::seeded::{code, launch_with};
 
 /// Which dispatches have come to an instruction, which have ended, and whose turn it is.
@@ -130,12 +130,6 @@ fn together(both: [(&Run, &Launch); 2]) -> Vec<String> {
     });
     plugins.finish().expect("finished");
     records(&watching, PLUGINS.len())
-}
-
-fn corpus(name: &str, target: Target) -> Launch {
-    let mut all = descriptions(target).into_iter();
-    let path = all.find(|p| p.file_stem().is_some_and(|stem| stem == name));
-    described(&path.expect("in the corpus"), target)
 }
 
 /// A launch of a seeded kernel; `first` is its output.

@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
-use rocjitsu_cli::launch::Launch;
 use rocjitsu_isa::{Op, Target};
 use rocjitsu_observe::{
     Access, Barrier, Dispatch, Ended, Events, Outcome, Plugin, Plugins, State, Step, Touch, Wave,
@@ -12,13 +11,7 @@ use rocjitsu_observe::{
 };
 use serde_json::Value;
 
-use super::rig::{Run, Watching, described, descriptions};
-
-fn corpus(name: &str, target: Target) -> Launch {
-    let mut all = descriptions(target).into_iter();
-    let path = all.find(|p| p.file_stem().is_some_and(|stem| stem == name));
-    described(&path.expect("in the corpus"), target)
-}
+use super::rig::{Run, Watching, corpus, described, descriptions};
 
 /// Where a wave is in its instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

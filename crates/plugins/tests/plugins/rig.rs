@@ -45,6 +45,13 @@ pub fn described(path: &Path, target: Target) -> Launch {
     Launch::from_description(path, selection).expect("a launch")
 }
 
+/// The launch of a description of the corpus, by its name.
+pub fn corpus(name: &str, target: Target) -> Launch {
+    let mut all = descriptions(target).into_iter();
+    let path = all.find(|path| path.file_stem().is_some_and(|stem| stem == name));
+    described(&path.expect("in the corpus"), target)
+}
+
 /// Plugins, and what each of them writes.
 pub struct Watching {
     /// The host.
