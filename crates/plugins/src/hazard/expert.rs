@@ -38,9 +38,11 @@ impl Pipe {
     fn of(facts: &Facts) -> Pipe {
         let inst = &facts.instruction.inst;
         let name = inst.op().name();
-        match inst.format() {
-            Format::FLAT | Format::VFLAT | Format::VGLOBAL | Format::VSCRATCH => return Pipe::Flat,
-            _ => {}
+        if matches!(
+            inst.format(),
+            Format::FLAT | Format::VFLAT | Format::VGLOBAL | Format::VSCRATCH
+        ) {
+            return Pipe::Flat;
         }
         let classes = facts.classes;
         match () {
