@@ -124,7 +124,7 @@ kernel race_global_scope(u32 *out, const u32 *in, u32 *flag) {
 kernel race_global_no_acquire(u32 *out, const u32 *in, u32 *flag) {
     hand_over<__ATOMIC_RELEASE, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT>(out, in, flag);
 }
-#if defined(__gfx942__)
+#if defined(__gfx942__) || defined(__gfx950__)
 // Only where stores need a write-back to be seen elsewhere.
 kernel race_global_no_release(u32 *out, const u32 *in, u32 *flag) {
     hand_over<__ATOMIC_RELAXED, __ATOMIC_ACQUIRE, __HIP_MEMORY_SCOPE_AGENT>(out, in, flag);
@@ -152,7 +152,7 @@ kernel good_global_ticket(u32 *out, const u32 *in, u32 *flag) {
 kernel hazard_vector_load(u32 *out, const u32 *in, u32 *) {
     u32 value;
     const u32 *from = in + item;
-#if defined(__gfx1201__)
+#if defined(__GFX12__)
     asm volatile("global_load_b32 %0, %1, off" : "=v"(value) : "v"(from));
 #else
     asm volatile("global_load_dword %0, %1, off" : "=v"(value) : "v"(from));
@@ -161,7 +161,7 @@ kernel hazard_vector_load(u32 *out, const u32 *in, u32 *) {
 }
 kernel hazard_scalar_load(u32 *out, const u32 *in, u32 *) {
     u32 value;
-#if defined(__gfx1201__)
+#if defined(__GFX12__)
     asm volatile("s_load_b32 %0, %1, 0x0" : "=s"(value) : "s"(in));
 #else
     asm volatile("s_load_dword %0, %1, 0x0" : "=s"(value) : "s"(in));
@@ -173,7 +173,7 @@ kernel hazard_lds_load(u32 *out, const u32 *in, u32 *) {
     words[item] = in[item];
     barrier();
     u32 value, at = (u32)(__UINTPTR_TYPE__)(__attribute__((address_space(3))) u32 *)&words[item];
-#if defined(__gfx1201__)
+#if defined(__GFX12__)
     asm volatile("ds_load_b32 %0, %1" : "=v"(value) : "v"(at) : "memory");
 #else
     asm volatile("ds_read_b32 %0, %1" : "=v"(value) : "v"(at) : "memory");
@@ -184,7 +184,7 @@ kernel hazard_lds_load(u32 *out, const u32 *in, u32 *) {
 kernel hazard_short_wait(u32 *out, const u32 *in, u32 *) {
     u32 first, second;
     const u32 *from = in + item;
-#if defined(__gfx1201__)
+#if defined(__GFX12__)
     asm volatile("global_load_b32 %0, %2, off\n\tglobal_load_b32 %1, %2, off offset:4\n\ts_wait_loadcnt 0x1"
                  : "=&v"(first), "=&v"(second) : "v"(from));
 #else
@@ -197,7 +197,7 @@ kernel hazard_short_wait(u32 *out, const u32 *in, u32 *) {
 kernel good_wait(u32 *out, const u32 *in, u32 *) {
     u32 first, second;
     const u32 *from = in + item;
-#if defined(__gfx1201__)
+#if defined(__GFX12__)
     asm volatile("global_load_b32 %0, %2, off\n\tglobal_load_b32 %1, %2, off offset:4\n\ts_wait_loadcnt 0x0"
                  : "=&v"(first), "=&v"(second) : "v"(from));
 #else
@@ -207,6 +207,40 @@ kernel good_wait(u32 *out, const u32 *in, u32 *) {
     out[group * 256 + item] = first;
     out[1024 + group * 256 + item] = second;
 }
+
+// Copies from memory to LDS, past the registers, with and without the wait that tells that they are there.
+#if defined(__gfx1250__)
+#define COPY(wait) "global_load_async_to_lds_b32 %1, %0, off\n" wait
+#define WAIT_FOR_COPY "s_wait_asynccnt 0x0"
+#elif defined(__gfx942__) || defined(__gfx950__)
+#define COPY(wait) "s_mov_b32 m0, %2\ns_nop 0\nglobal_load_lds_dword %0, off\n" wait
+#define WAIT_FOR_COPY "s_waitcnt vmcnt(0)"
+#endif
+#ifdef COPY
+typedef __attribute__((address_space(3))) u32 lds_u32;
+#define COPIED(wait)                                                                                                   \
+    lds static u32 words[256];                                                                                         \
+    u32 at = (u32)(__UINTPTR_TYPE__)(lds_u32 *)&words[item];                                                           \
+    u32 first = __builtin_amdgcn_readfirstlane(at);                                                                    \
+    asm volatile(COPY(wait) : : "v"(in + item), "v"(at), "s"(first) : "memory");                                       \
+    out[group * 256 + item] = *(volatile lds_u32 *)(lds_u32 *)&words[item]
+// It is also a race: of the copy with the wave's own load.
+kernel hazard_race_lds_copy(u32 *out, const u32 *in, u32 *) {
+    COPIED("");
+}
+kernel good_lds_copy(u32 *out, const u32 *in, u32 *) {
+    COPIED(WAIT_FOR_COPY);
+}
+// All waves meet at a barrier, but none has waited.
+kernel hazard_race_lds_copy_barrier(u32 *out, const u32 *in, u32 *) {
+    lds static u32 words[256];
+    u32 at = (u32)(__UINTPTR_TYPE__)(lds_u32 *)&words[item];
+    u32 first = __builtin_amdgcn_readfirstlane(at);
+    asm volatile(COPY("") : : "v"(in + item), "v"(at), "s"(first) : "memory");
+    barrier();
+    out[group * 256 + item] = *(volatile lds_u32 *)(lds_u32 *)&words[255 - item];
+}
+#endif
 
 // One element behind the end of `in`, in the rest of its last page.
 kernel memory_out_of_bounds(u32 *out, const u32 *in, u32 *) {
@@ -245,18 +279,59 @@ kernel memory_uninitialised_register(u32 *out, const u32 *, u32 *) {
     out[group * 256 + item] = x;
 }
 
+// The same of scalar registers, of a register that work-item ids would be in if the kernel asked for them, and of the half
+// that an instruction leaves.
+kernel memory_uninitialised_scalar(u32 *out, const u32 *, u32 *) {
+    u32 x;
+    asm volatile("v_mov_b32 %0, s40" : "=v"(x) : : "s40");
+    out[group * 256 + item] = x;
+}
+kernel memory_uninitialised_given(u32 *out, const u32 *, u32 *) {
+    u32 x;
+    asm volatile("v_mov_b32 %0, v2" : "=v"(x) : : "v2");
+    out[group * 256 + item] = x;
+}
+#if defined(__GFX9__)
+#define HALF(low, word) "v_mov_b32_sdwa v20, %1 dst_sel:" word " dst_unused:UNUSED_PRESERVE src0_sel:DWORD\ns_nop 1\n"
+#elif defined(__gfx1201__)
+#define FROM in + item
+#define HALF(low, word) LOAD_##low
+#define LOAD_l "global_load_d16_b16 v20, %1, off\ns_wait_loadcnt 0x0\n"
+#define LOAD_h "global_load_d16_hi_b16 v20, %1, off\ns_wait_loadcnt 0x0\n"
+#else
+#define HALF(low, word) "v_mov_b16_e32 v20." #low ", %1.l\n"
+#endif
+#ifndef FROM
+#define FROM item
+#endif
+#if !defined(__gfx1250__)
+kernel memory_uninitialised_half(u32 *out, const u32 *in, u32 *) {
+    float x;
+    asm volatile(HALF(l, "WORD_0") "v_add_f32 %0, v20, v20" : "=v"(x) : "v"(FROM) : "v20");
+    out[group * 256 + item] = __builtin_bit_cast(u32, x);
+}
+kernel good_halves(u32 *out, const u32 *in, u32 *) {
+    float x;
+    asm volatile(HALF(l, "WORD_0") HALF(h, "WORD_1") "v_add_f32 %0, v20, v20" : "=v"(x) : "v"(FROM) : "v20");
+    out[group * 256 + item] = __builtin_bit_cast(u32, x);
+}
+#endif
+
 // The second half of the output, which the host has not filled either.
 kernel memory_uninitialised_memory(u32 *out, const u32 *, u32 *) {
     out[group * 256 + item] = out[1024 + item];
 }
 
 // Instructions that follow each other too closely for hardware that does not wait by itself.
-#if __gfx90a__ || __gfx942__
+#if __gfx90a__ || __gfx942__ || __gfx950__
 #define TOO_CLOSE(between) "s_nop 0\nv_readfirstlane_b32 s40, %1\n" between "v_readlane_b32 s41, %1, s40\ns_nop 7\nv_mov_b32 %0, s41"
 #define MEND "s_nop 3\n"
 #elif __gfx1100__
 #define TOO_CLOSE(between) "v_exp_f32 v20, %1\n" between "v_add_f32 %0, v20, v20"
 #define MEND "s_waitcnt_depctr 0xfff\n"
+#elif __gfx1250__
+#define TOO_CLOSE(between) "v_exp_f32 v20, %1\n" between "v_add_f32 %0, v20, v20"
+#define MEND "v_nop\n"
 #else
 #define TOO_CLOSE(between) "v_add_nc_u32 v20, s40, %1\ns_mov_b32 s40, 7\n" between "v_add_nc_u32 %0, s40, v20"
 #define MEND "s_wait_alu 0xfffe\n"

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use rocjitsu_config::{Machine, preset_for_target};
 use rocjitsu_kfd::abi::{self, alloc_flags};
-use rocjitsu_kfd::client::{Buffer, Client, Queue, signal};
+use rocjitsu_kfd::client::{Buffer, Client, Queue, WordEngine, signal};
 
 /// `s_endpgm` of gfx9.
 const END: u32 = 0xbf81_0000;
@@ -198,7 +198,7 @@ fn copies(client: &Client, bytes: u64, repeat: u32) -> Result<()> {
     let from = client.allocate(0, 0, bytes, alloc_flags::GTT)?;
     let to = client.allocate(0, 0, bytes, alloc_flags::VRAM)?;
     let fence = client.allocate(0, 0, 4096, alloc_flags::GTT)?;
-    let mut queue = client.sdma_queue(0, 1 << 16)?;
+    let mut queue = client.word_queue(0, WordEngine::Sdma, 1 << 16)?;
     let (low, high) = (|va: u64| va as u32, |va: u64| (va >> 32) as u32);
     let source = vec![0x5au8; bytes as usize];
     from.write(0, &source)?;

@@ -1,6 +1,7 @@
 //! Speed and memory figures of rocjitsu, beside native loops measured in the same run.
 //! `cargo run --release -p rocjitsu-bench -- --help` lists the sections.
 
+mod compiled;
 mod dispatch;
 mod driver;
 mod handover;
@@ -44,6 +45,9 @@ struct Args {
     /// Of the suite: the Python interpreter for peers
     #[arg(long, default_value = "python3")]
     python: std::path::PathBuf,
+    /// Of the suite: a goal that is missed is an error
+    #[arg(long)]
+    strict: bool,
 }
 
 /// What may be measured.
@@ -72,6 +76,7 @@ fn main() -> Result<()> {
             out: args.out.clone(),
             tinygrad: args.tinygrad.clone(),
             python: args.python.clone(),
+            strict: args.strict,
         })?;
     }
     let wanted = |name: &str| args.sections.is_empty() || args.sections.iter().any(|s| s == name);

@@ -9,8 +9,8 @@ use rocjitsu_lanes::matrix::{
     COperand, Element, Family, Kind, MatrixOp, Operands, Prepared, ScaleOperand,
 };
 
-use crate::native;
 use crate::rules::{self, Rule};
+use crate::{compiled, native};
 
 /// Nanoseconds a call, the best of `repeat` rounds.
 fn time(repeat: u32, mut f: impl FnMut()) -> f64 {
@@ -111,6 +111,33 @@ fn byte(element: Element, x: f32) -> u32 {
         return 0;
     }
     bits >> 24 & 0x80 | (exponent as u32) << mantissa | (bits & 0x7f_ffff) >> (23 - mantissa)
+}
+
+/// Best nanoseconds of an instruction in a compiled loop of a wave, whose A and B are those of all, or its own; `None` if
+/// it has another form than the loop is made of.
+fn in_a_wave(
+    target: &str,
+    name: &str,
+    op: &MatrixOp,
+    backend: Backend,
+    repeat: u32,
+) -> Option<[f64; 2]> {
+    let need = op.registers();
+    let mut random = Random(1, Data::Normal);
+    let mut rows = |count, element| -> Vec<[u32; 64]> {
+        let registers = random.registers(count, element);
+        registers.into_iter().map(|register| register.0).collect()
+    };
+    let (a, b, d) = (rows(need.a, op.a), rows(need.b, op.b), rows(need.d, op.d));
+    let target = target.parse().ok()?;
+    let plain = op.kind == Kind::Dense && !op.f8f6f4;
+    let time = |own| {
+        let data = ([&a[..], &b[..], &d[..]], own);
+        compiled::time(target, name, op, backend, data, repeat)
+            .inspect_err(|error| eprintln!("{target} {name}: {error:#}"))
+            .ok()
+    };
+    plain.then(|| Some([time(false)?, time(true)?]))?
 }
 
 /// Best nanoseconds of an instruction on `backend`.
@@ -217,7 +244,8 @@ pub fn instructions(repeat: u32) {
     println!(
         "== matrix instructions alone, GMAC/s: native f32 FMA loop, native loop of the same rule (operands in the first \
          cache, sums in registers), where these are quick the same loop with sums loaded and stored for each instruction; then per back end normal numbers | small whole numbers, each in percent of the \
-         native loop of the same rule, and fast matrix products in percent of the FMA loop"
+         native loop of the same rule, a compiled loop of four such instructions of a wave, with the same A and B or their own, and fast matrix products in \
+         percent of the FMA loop"
     );
     for (target, name, format) in INSTRUCTIONS {
         let op = Family::from_target(target)
@@ -262,6 +290,17 @@ pub fn instructions(repeat: u32) {
             );
             if let Some(ns) = through_memory {
                 line += &format!(" ({:3.0} % in memory)", ns / normal * 100.0);
+            }
+            if let Some([ns, own]) = in_a_wave(target, name, &op, backend, repeat) {
+                line += &format!(
+                    " in a loop {:6.1} ({:3.0} %; own A and B {:3.0} %)",
+                    rate(ns),
+                    same / ns * 100.0,
+                    same / own * 100.0
+                );
+                if let Some(native) = through_memory {
+                    line += &format!(" ({:3.0} % in memory)", native / ns * 100.0);
+                }
             }
             if matches!(rule, Rule::Tree | Rule::Fused(_) | Rule::FusedByParity) {
                 let fast = instruction(&fast, backend, Data::Normal, repeat);

@@ -18,6 +18,8 @@ pub struct Run {
     pub peak_bytes: u64,
     /// Wave instructions executed.
     pub instructions: u64,
+    /// Workgroups of the dispatch.
+    pub workgroups: u64,
     pages: u64,
 }
 
@@ -58,8 +60,12 @@ pub fn launch(program: &Path, description: &Path, threads: &str, more: &[&str]) 
             .as_f64()
             .with_context(|| format!("the report has no `{key}`"))
     };
+    let grid = report["grid"]
+        .as_array()
+        .context("the report has no `grid`")?;
     Ok(Run {
         wall_ms,
+        workgroups: grid.iter().filter_map(Value::as_u64).product(),
         seconds: number("seconds")?,
         peak_bytes: number("peak_resident_bytes")? as u64,
         instructions: number("wave_instructions")? as u64,

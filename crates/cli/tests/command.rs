@@ -439,6 +439,16 @@ fn the_doctor_reports_and_answers_for_targets() {
             "{check}"
         );
     }
+    // By `--gpu`, too, as `run` and `demo`.
+    let lib = std::path::Path::new(root).join("usr/lib");
+    std::fs::create_dir_all(&lib).unwrap();
+    std::fs::write(lib.join("libhsa-runtime64.so.1"), "gfx942").unwrap();
+    let (_, text) = ends(&["doctor", "--gpu", "mi455x", "--root", root]);
+    assert!(text.contains("No ROCr here knows gfx1250"), "{text}");
+    std::fs::remove_dir_all(lib).unwrap();
+    let both = ["doctor", "--gpu", "mi455x", "--config", "mi455x"];
+    assert!(fails(2, &both).contains("--config"));
+    assert!(fails(2, &["doctor", "--gpu", "mi999"]).contains("the presets are"));
     assert!(fails(2, &["doctor", "--config", "mi999"]).contains("neither a preset"));
     assert!(fails(2, &["doctor", "--root", "/absent"]).contains("--root: /absent"));
 }
@@ -590,6 +600,61 @@ fn plugins_watch_a_launch() {
     );
 }
 
+/// A configuration says where records go; a run whose records would be lost does not begin.
+#[test]
+fn records_go_where_the_configuration_says() {
+    let folder = std::env::temp_dir().join(format!("rocjitsu-sinks-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let config = folder.join("c.json");
+    let description = corpus("vec_add_f32.json");
+    let with = |plugins: &str, types: &str, dir: &str, required: bool| {
+        let text = format!(
+            r#"{{"gpu": "mi300x", "plugins": {plugins}, "require_all_plugins": {required},
+                "sinks": {{"types": {types}, "dir": {dir:?}}}}}"#
+        );
+        std::fs::write(&config, text).unwrap();
+        let config = config.to_str().unwrap();
+        rocjitsu(&["launch", description.to_str().unwrap(), "--config", config])
+    };
+    let records = |bytes: &[u8]| text(bytes).matches(r#""plugin":"throughput""#).count();
+    let here = folder.to_str().unwrap();
+    let one = r#"{"throughput": {}}"#;
+    for (types, out, err) in [
+        (r#"["stdout"]"#, 2, 0),
+        (r#"["stderr"]"#, 0, 2),
+        (r#"["stdout", "stderr", "file"]"#, 2, 2),
+    ] {
+        let output = with(one, types, here, true);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let found = (records(&output.stdout), records(&output.stderr));
+        assert_eq!(found, (out, err), "{types}");
+    }
+    let file = std::fs::read(folder.join("throughput.jsonl")).unwrap();
+    assert_eq!(records(&file), 2);
+    for required in [true, false] {
+        let output = with(one, r#"["file"]"#, "/proc/nowhere", required);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(
+            said.contains("cannot make the directory /proc/nowhere"),
+            "{said}"
+        );
+    }
+    // One that there is not is left out, unless all are required.
+    let two = r#"{"throughput": {}, "thruput": {}}"#;
+    let output = with(two, r#"["stdout"]"#, here, false);
+    assert_eq!(
+        (output.status.code(), records(&output.stdout)),
+        (Some(0), 2)
+    );
+    assert!(text(&output.stderr).contains("plugin `thruput`: there is none"));
+    assert_eq!(
+        with(two, r#"["stdout"]"#, here, true).status.code(),
+        Some(2)
+    );
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
 /// Executions by form with how exact each is, as a failure where that is asked for.
 #[test]
 fn a_launch_that_must_be_exact_names_what_is_not() {
@@ -664,6 +729,15 @@ fn a_report_opens_in_a_browser() {
     };
     launch(&page);
     launch(&json);
+    // A kernel with faults, so that the tables of findings are filled.
+    let faults = path("faults.html");
+    let seeded =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/plugins/built/seeded.gfx942.hsaco");
+    let mut faulty = vec!["launch", seeded.to_str().unwrap(), "--report", &faults];
+    faulty.extend("--kernel hazard_race_lds_copy --grid 4 --block 256".split(' '));
+    faulty.extend("--arg buf:8192 --arg buf:512 --arg buf:256 --plugin race".split(' '));
+    faulty.extend("--plugin data_hazard --plugin memcheck".split(' '));
+    succeeds(&faulty);
     succeeds(&["report", &json, &timeline, "-o", &again]);
     let click = "const head = document.querySelector('#fidelity thead th:first-child'); head.click();\n\
         const cells = [...document.querySelectorAll('#fidelity tbody')][0].querySelectorAll('td.n');\n\
@@ -683,6 +757,7 @@ fn a_report_opens_in_a_browser() {
             ][..],
         ),
         (&again, &["summary", "fidelity", "timeline", "heat"][..]),
+        (&faults, &["summary", "fidelity", "findings"][..]),
     ] {
         let output = Command::new(&browser)
             .args([file, &script])
@@ -710,10 +785,22 @@ fn a_report_opens_in_a_browser() {
             rest.split('"').next().unwrap().parse().unwrap()
         };
         assert!(
-            number("tables") >= 6 && number("rows") > 50,
+            file == &faults || number("tables") >= 6 && number("rows") > 50,
             "{}",
             number("rows")
         );
+        if file == &faults {
+            // Each of the three tables has the instruction with its line, and only its title says what is wrong.
+            for title in ["Data races", "Data hazards", "Memory errors"] {
+                let rest = dom.split(&format!("<h3>{title}</h3>")).nth(1).unwrap();
+                let table = rest.split("</table>").next().unwrap();
+                assert!(
+                    table.contains("<tbody>") && table.contains("seeded.hip:"),
+                    "{title}: {table}"
+                );
+            }
+            continue;
+        }
         // A click on the count brings the form that executed least often to the top; before, it is the last one.
         assert_eq!(number("first"), 16);
     }

@@ -142,7 +142,11 @@ fn another_preloaded_library_is_kept() {
 fn wrong_usage_is_said_before_anything_runs() {
     assert!(fails(2, &["run"]).contains("PROGRAM"));
     assert!(fails(2, &["run", "--gpu", "mi9", "--", "true"]).contains("the presets are"));
-    assert!(fails(2, &["run", "--num-gpus", "65", "--", "true"]).contains("--num-gpus"));
+    assert!(fails(2, &["run", "--num-gpus", "129", "--", "true"]).contains("--num-gpus"));
+    assert_eq!(
+        prints(&["run", "--num-gpus", "128", "--", "echo", "a"]),
+        "a\n"
+    );
     assert!(fails(2, &["run", "--env", "A", "--", "true"]).contains("NAME=VALUE"));
     assert!(
         fails(1, &["run", "--config", "/nowhere.json", "--", "true"]).contains("/nowhere.json")
@@ -413,6 +417,71 @@ fn the_report_is_json_or_a_page() {
     assert!(!json.exists());
 }
 
+#[test]
+fn a_report_with_the_number_of_its_process_in_the_name_is_found() {
+    let folder = scratch("numbered");
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).unwrap();
+    // One of an earlier run, whatever its number.
+    let old = folder.join("a1-1.json");
+    std::fs::write(&old, "old").unwrap();
+    let past = std::time::SystemTime::now() - std::time::Duration::from_secs(60);
+    std::fs::File::options()
+        .append(true)
+        .open(&old)
+        .unwrap()
+        .set_modified(past)
+        .unwrap();
+    let names = |end: &str| {
+        let entries = std::fs::read_dir(&folder).unwrap().flatten();
+        let mut names: Vec<_> = entries
+            .map(|entry| entry.file_name().into_string().unwrap())
+            .collect();
+        names.retain(|name| name.ends_with(end) && name != "a1-1.json");
+        names
+    };
+    // The shell itself and a child of it: two reports.
+    let script = "exec 3< /dev/kfd; cat /sys/class/kfd/kfd/topology/nodes/1/gpu_id; \
+        until test -s $0/a$$-$$.json; do sleep 0.05; done; kill -9 $$";
+    for name in ["a%p-%p.json", "a%p-%p.html"] {
+        let path = folder.join(name);
+        let output = run(&[
+            "run",
+            "--report",
+            path.to_str().unwrap(),
+            "--",
+            "sh",
+            "-c",
+            script,
+            folder.to_str().unwrap(),
+        ]);
+        assert_eq!(output.status.code(), Some(128 + 9));
+        assert_eq!(text(&output.stderr), "");
+        let found = names(".json");
+        assert_eq!(found.len(), 2, "{found:?}");
+        let killed = found.iter().filter(|name| {
+            let text = std::fs::read_to_string(folder.join(name)).unwrap();
+            let report: serde_json::Value = serde_json::from_str(&text).unwrap();
+            let number = report["process"].as_u64().unwrap();
+            assert_eq!(**name, format!("a{number}-{number}.json"));
+            report["signal"] == 9
+        });
+        assert_eq!(killed.count(), 1, "{found:?}");
+        let pages = names(".html");
+        assert_eq!(
+            pages.len(),
+            if name.ends_with("html") { 2 } else { 0 },
+            "{pages:?}"
+        );
+        for name in found.iter().chain(&pages) {
+            std::fs::remove_file(folder.join(name)).unwrap();
+        }
+    }
+    let none = folder.join("a%p-%p.json");
+    let output = run(&["run", "--report", none.to_str().unwrap(), "--", "true"]);
+    assert!(text(&output.stderr).contains("no report"));
+}
+
 /// A program of ours that runs a kernel without any runtime; see its source.
 fn dispatch() -> &'static str {
     static PROGRAM: OnceLock<String> = OnceLock::new();
@@ -465,6 +534,39 @@ fn a_program_whose_kernels_must_be_exact_fails_by_what_is_not() {
         said.contains("failed: what they executed is not known"),
         "{said}"
     );
+}
+
+/// A plugin that fails stops the queue; the program goes on, and the message has the plugin's name.
+#[test]
+fn a_failing_plugin_stops_the_queue_of_a_program() {
+    let folder = scratch("failing");
+    std::fs::create_dir_all(&folder).unwrap();
+    let (source, plugin) = (folder.join("failing.c"), folder.join("failing.so"));
+    let text_of = "#include \"rocjitsu_plugin.h\"\n\
+        static int self;\n\
+        static void *create(const rocjitsu_host *h, const char *j, char *e, size_t n) { return &self; }\n\
+        static const char *error(void *data) { return \"on purpose\"; }\n\
+        static int before(void *data, const rocjitsu_step *step) { return 1; }\n\
+        static const rocjitsu_plugin plugin = {.abi = ROCJITSU_PLUGIN_ABI, .events = ROCJITSU_BEFORE,\n\
+            .create = create, .error = error, .before = before};\n\
+        const rocjitsu_plugin *rocjitsu_plugin_entry(void) { return &plugin; }\n";
+    std::fs::write(&source, text_of).unwrap();
+    let done = Command::new("cc")
+        .args(["-shared", "-fPIC", "-I"])
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../plugins/include"))
+        .arg("-o")
+        .args([&plugin, &source])
+        .status()
+        .expect("a C compiler (cc) is needed");
+    assert!(done.success());
+    let output = dispatches(&["--plugin", plugin.to_str().unwrap()], &["exact"]);
+    let said = text(&output.stderr);
+    assert_ne!(output.status.code(), Some(0), "{said}");
+    assert!(!text(&output.stdout).contains("done"), "{said}");
+    let name = format!("plugin `{}`: on purpose", plugin.display());
+    assert!(said.contains(&name), "{said}");
+    // Where it was, as for any fault.
+    assert!(said.contains("v_add_f32"), "{said}");
 }
 
 /// What can be known of a program's memory: pages that nobody has touched, and who lies beside an address.

@@ -342,10 +342,10 @@ fn read_own(top: &Section<'_>) -> json::Result<Config> {
         }
         let most = |of: fn(&Gpu) -> u32| cards.iter().map(|(gpu, _)| of(gpu)).max().unwrap_or(1);
         let (xccs, cus) = (most(|g| g.xccs), most(|g| g.compute_units / g.xccs.max(1)));
-        let (table, warning) = keys.resolve(Place::here(cards.len().max(1) as u32, xccs, cus))?;
+        let (table, told) = keys.resolve(Place::here(cards.len().max(1) as u32, xccs, cus))?;
         options.threads = Some(table.threads);
         threads = Some(table);
-        warnings.extend(warning);
+        warnings.extend(told);
     }
     top.finish()?;
     Ok(Config {

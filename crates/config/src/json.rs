@@ -149,7 +149,10 @@ impl<'a> Section<'a> {
 
     /// Any value.
     pub fn value(&self, key: &'static str) -> Option<&'a Value> {
-        self.known.borrow_mut().push(key);
+        let mut known = self.known.borrow_mut();
+        if !known.contains(&key) {
+            known.push(key);
+        }
         self.map.get(key)
     }
 
@@ -410,5 +413,15 @@ mod tests {
         assert_eq!(unknown.key, "s.kex");
         assert_eq!(unknown.reason, "unknown key; did you mean `key`?");
         assert!(top.finish().is_ok());
+    }
+    #[test]
+    fn a_key_that_is_read_twice_is_listed_once() {
+        let value = parse(r#"{"gpu": 1, "xyzzyx": 2}"#).unwrap();
+        let top = Section::new(&value, "").unwrap();
+        for key in ["gpu", "count", "gpu"] {
+            top.value(key);
+        }
+        let unknown = top.finish().unwrap_err();
+        assert_eq!(unknown.reason, "unknown key; the keys here are gpu, count");
     }
 }

@@ -8,6 +8,7 @@ mod cpu;
 mod file;
 mod gpu;
 mod json;
+mod library;
 mod machine;
 mod overrides;
 mod plugins;
@@ -23,6 +24,7 @@ pub use gpu::{
     Cache, CacheKind, CacheScope, Firmware, GC_HWID, Gpu, Identity, IpBlock, MemoryInterface,
     MemoryKind, NBIF_HWID, Partition, PartitionMode, SDMA0_HWID, Sdma,
 };
+pub use library::unknown_targets;
 pub use machine::{KfdVersion, MOST_NODES, Machine, MachineError, Options};
 pub use plugins::PluginOptions;
 pub use presets::{PRESETS, preset, preset_for_target, preset_names};

@@ -15,8 +15,8 @@ const USUAL_CEILING: u32 = 32;
 pub struct ThreadTable {
     /// Threads that may be used.
     pub budget: u32,
-    /// The most that engines and dispatch may have of them together.
-    pub ceiling: u32,
+    /// The most that engines and dispatch may have of them together; none if the budget was given.
+    pub ceiling: Option<u32>,
     /// GPUs that a dispatch width is for.
     pub gpus: u32,
     /// The rows in the order of the file, explicit keys put in their places. One row if there is no table.
@@ -124,19 +124,19 @@ impl Threads {
         self.given
     }
 
-    /// The table for these GPUs, and a warning if it asks for helpers.
+    /// The table for these GPUs, and warnings: a key that asks for more than the GPUs have, helpers.
     ///
     /// # Errors
     /// No row fits a budget that was given, or the one chosen takes more threads than there can be.
-    pub fn resolve(&self, place: Place) -> Result<(ThreadTable, Option<Warning>)> {
+    pub fn resolve(&self, place: Place) -> Result<(ThreadTable, Vec<Warning>)> {
         let (budget, ceiling) = match self.budget {
-            0 => (place.cores.max(1), USUAL_CEILING),
-            given => (given, u32::MAX),
+            0 => (place.cores.max(1), Some(USUAL_CEILING)),
+            given => (given, None),
         };
+        let dies = place.gpus.saturating_mul(place.xccs);
         let explicit = self.engines > 0 && self.dispatch > 0 && self.helpers.is_some();
         let complete = |row: &Row| {
             let or = |given: u32, row| if given > 0 { given } else { row };
-            let dies = place.gpus.saturating_mul(place.xccs);
             let engines = or(self.engines, row.engines).min(dies).max(1);
             let dispatch = or(self.dispatch, row.dispatch).min(place.cus).max(1);
             let helpers = self.helpers.unwrap_or(row.helpers);
@@ -147,7 +147,7 @@ impl Threads {
                 dispatch,
                 helpers,
                 cost,
-                fits: explicit || working <= ceiling && cost <= budget,
+                fits: explicit || ceiling.is_none_or(|most| working <= most) && cost <= budget,
             }
         };
         const SERIAL: Row = Row {
@@ -187,17 +187,37 @@ impl Threads {
                 ),
             );
         }
-        let warning = (row.helpers > 0).then(|| Warning {
-            key: match (self.helpers, self.table.is_empty()) {
-                (None, false) => format!("thread_allocations[{chosen}].async_helper_threads"),
-                _ => "async_helper_threads".to_owned(),
-            },
-            text: format!(
-                "no helpers take matrix instructions off a wave: handing one over costs more than executing it \
-                 (docs/performance.md); the {} threads work on waves like the others",
-                row.helpers
+        let mut warnings = Vec::new();
+        for (key, given, most, what) in [
+            ("num_threads", self.engines, dies, "dies"),
+            (
+                "cpu_dispatch_threads",
+                self.dispatch,
+                place.cus,
+                "compute units of a die",
             ),
-        });
+        ] {
+            if given > most {
+                let text = format!("{given} are more than the {what}: {most} are used");
+                warnings.push(Warning {
+                    key: key.to_owned(),
+                    text,
+                });
+            }
+        }
+        if row.helpers > 0 {
+            warnings.push(Warning {
+                key: match (self.helpers, self.table.is_empty()) {
+                    (None, false) => format!("thread_allocations[{chosen}].async_helper_threads"),
+                    _ => "async_helper_threads".to_owned(),
+                },
+                text: format!(
+                    "no helpers take matrix instructions off a wave: handing one over costs more than executing it \
+                     (docs/performance.md); the {} threads work on waves like the others",
+                    row.helpers
+                ),
+            });
+        }
         let table = ThreadTable {
             budget,
             ceiling,
@@ -206,7 +226,7 @@ impl Threads {
             chosen,
             threads: row.cost.max(1),
         };
-        Ok((table, warning))
+        Ok((table, warnings))
     }
 }
 
@@ -216,7 +236,7 @@ impl ThreadTable {
         let threads = threads.unwrap_or_else(|| Place::here(gpus, 1, 1).cores);
         ThreadTable {
             budget: threads,
-            ceiling: threads,
+            ceiling: Some(threads),
             gpus,
             rows: vec![ThreadRow {
                 engines: threads,
@@ -318,7 +338,7 @@ mod tests {
             xccs: 8,
             cus: 32,
         };
-        let key = |threads: &Threads| threads.resolve(place).unwrap().1.map(|w| w.key);
+        let key = |threads: &Threads| threads.resolve(place).unwrap().1.pop().map(|w| w.key);
         let mut threads = Threads {
             table: vec![row(1, 1, 0), row(2, 2, 3)],
             ..Threads::default()
@@ -333,6 +353,42 @@ mod tests {
         assert_eq!(key(&threads).as_deref(), Some("async_helper_threads"));
         threads.table.clear();
         assert_eq!(key(&threads).as_deref(), Some("async_helper_threads"));
+    }
+
+    #[test]
+    fn what_the_gpu_does_not_have_is_told() {
+        let place = Place {
+            cores: 64,
+            gpus: 1,
+            xccs: 8,
+            cus: 32,
+        };
+        let told = |engines, dispatch| {
+            let threads = Threads {
+                engines,
+                dispatch,
+                ..Threads::default()
+            };
+            let warnings = threads.resolve(place).unwrap().1;
+            warnings
+                .into_iter()
+                .map(|w| (w.key, w.text))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(told(8, 32), []);
+        let both = told(9, 33);
+        assert_eq!(both[0].0, "num_threads");
+        assert!(
+            both[0].1.contains("9 are more than the dies: 8"),
+            "{both:?}"
+        );
+        assert_eq!(both[1].0, "cpu_dispatch_threads");
+        assert!(
+            both[1]
+                .1
+                .contains("33 are more than the compute units of a die: 32"),
+            "{both:?}"
+        );
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 
 use rocjitsu_isa::{Inst, Name};
 use rocjitsu_lanes::matrix::{
-    COperand, Element, Family, Kind, MatrixOp, Modifiers, Pointers, Prepared, ScaleFormat,
+    COperand, Element, Family, Form, Kind, MatrixOp, Modifiers, Pointers, Prepared, ScaleFormat,
     ScaleOperand,
 };
 
@@ -165,6 +165,66 @@ fn exactness(op: &MatrixOp) -> Exactness {
                 "a chain of f32 FMAs in order of k; documents do not give the order, and no vectors are known"
             }
         },
+    })
+}
+
+/// What accumulators are before a product.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Start {
+    /// Those in the registers from this one on.
+    Register(u32),
+    /// All the same.
+    Constant(u64),
+}
+
+/// A product whose operands are in registers; D has none of A's and B's, and either all of C's or none.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Product {
+    /// What is computed.
+    pub form: Form,
+    /// First register of A.
+    pub a: u32,
+    /// First register of B.
+    pub b: u32,
+    /// C.
+    pub c: Start,
+    /// First register of D.
+    pub d: u32,
+    /// Registers of A, B and D; C has as many as D.
+    pub counts: [u32; 3],
+}
+
+/// Whether a record is a product that can be compiled, if the host has the instructions.
+pub fn has_form(record: &Record) -> bool {
+    product(record).is_some()
+}
+
+/// The product that a record is, if it has a form that can be compiled.
+pub(crate) fn product(record: &Record) -> Option<Product> {
+    let details = record.matrix.as_deref()?;
+    let form = Form::new(details.prepared.op())?;
+    let need = details.prepared.registers();
+    let counts = [need.a, need.b, need.d].map(|count| count as u32);
+    let d = record.dst.vector()?;
+    let (a, b) = (record.src[0].vector()?, record.src[1].vector()?);
+    let apart = |first: u32, count: u32| first + count <= d || d + counts[2] <= first;
+    let c = match record.src[2] {
+        Operand::Vector(c) => Start::Register(u32::from(c)),
+        Operand::Const(bits) => Start::Constant(bits),
+        _ => return None,
+    };
+    let fits = match c {
+        Start::Register(c) => c == d || apart(c, counts[2]),
+        Start::Constant(_) => true,
+    };
+    let fits = fits && apart(a, counts[0]) && apart(b, counts[1]) && need.c == need.d;
+    fits.then_some(Product {
+        form,
+        a,
+        b,
+        c,
+        d,
+        counts,
     })
 }
 

@@ -86,6 +86,12 @@ impl Slot {
     pub fn key(self) -> u32 {
         u32::from(self.page) << PAGE_SHIFT | u32::from(self.offset)
     }
+
+    /// The bit of its page in masks of pages.
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) fn page_bit(self) -> u32 {
+        1 << self.page
+    }
 }
 
 /// log2 of the bytes of a page.

@@ -1,5 +1,6 @@
 //! The state of one wave, and what its workgroup and its worker keep for it.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use rocjitsu_isa::Target;
@@ -72,7 +73,8 @@ pub const VGPRS: u32 = 0xfc00_0000;
 /// Bits of [`Wave::past_barrier`] for which a wave stops.
 const STOPS: u8 = 3;
 
-/// One wave.
+/// One wave. Waves side by side, which threads may run at a time, share no cache line.
+#[repr(align(64))]
 pub struct Wave {
     /// The scalar file: SGPRs, VCC, TTMPs, M0, EXEC (see [`scalar`]).
     pub s: [u32; scalar::COUNT],
@@ -251,15 +253,15 @@ pub struct Barrier {
     pub phase: u32,
 }
 
-/// What the waves of one workgroup share, on whatever threads they run.
+/// What the waves of one workgroup share, on whatever threads they run. What every access to LDS reads and what changes at every
+/// barrier lie on cache lines of their own.
 #[derive(Default)]
+#[repr(C, align(64))]
 pub struct Group {
     /// LDS, zero at the start of each workgroup; whole words.
     pub lds: Lds,
     /// Workgroup id in x, y, z.
     pub id: [u32; 3],
-    /// Barriers: slot 0 is the workgroup's own, 1–16 the named ones, 17 the cluster's.
-    pub barriers: [crate::barrier::Cell; 32],
     /// Waves that have not ended.
     pub live: u32,
     /// Index of the workgroup in dispatch order; also its place for XCC_ID and HW_ID.
@@ -267,7 +269,11 @@ pub struct Group {
     /// Whether its waves run on several threads now. Instructions whose results depend on the order of waves wait then
     /// until that is over ([`Waiting::Order`]), atomics on LDS are host atomics.
     pub shared: bool,
+    /// Barriers: slot 0 is the workgroup's own, 1–16 the named ones, 17 the cluster's.
+    pub barriers: [crate::barrier::Cell; 32],
 }
+
+const _: () = assert!(std::mem::offset_of!(Group, barriers).is_multiple_of(64));
 
 /// What one worker thread keeps between instructions and waves.
 pub struct Unit<'a> {
@@ -287,6 +293,9 @@ pub struct Unit<'a> {
     pub gws: Arc<Gws>,
     /// Why the last instruction stopped its wave.
     pub fault: Option<Box<crate::error::Fault>>,
+    /// The panic of a handler that compiled code called, until that has returned.
+    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code))]
+    pub(crate) panic: Option<Box<dyn Any + Send>>,
 }
 
 impl<'a> Unit<'a> {
@@ -321,6 +330,7 @@ impl<'a> Unit<'a> {
             matrix: buffers.matrix,
             gws: Arc::default(),
             fault: None,
+            panic: None,
         }
     }
 

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 use rocjitsu_exec::code::{CodeCache, CodeView};
-use rocjitsu_exec::memory::MemoryPort;
+use rocjitsu_exec::memory::{AddressSpace, Extent, FaultKind, MemoryPort};
 use rocjitsu_exec::run::run;
 use rocjitsu_exec::target::EXECUTABLE;
 use rocjitsu_exec::wave::{Cx, Group, Unit, Waiting, Wave};
@@ -133,9 +133,12 @@ proptest! {
         wide: bool,
         shapes in prop::collection::vec(any::<Shape>(), 1..80),
         branches in prop::collection::vec(any::<(u8, u8, u8)>(), 0..8),
-        accesses in prop::collection::vec(any::<(u8, u8, u8)>(), 0..6),
+        accesses in prop::collection::vec(any::<(u8, u8, u8)>(), 0..8),
         sleeps in prop_oneof![3 => Just(false), 1 => Just(true)],
         quantum in prop_oneof![Just(1u64), 2..100u64, 100..2000u64],
+        round in prop_oneof![4 => Just(0u32), 1 => 0..16u32],
+        denorm in 0..16u32,
+        flags in 0..4u32,
         kind: u8,
         bits: u64,
         seed: u64,
@@ -143,7 +146,7 @@ proptest! {
         let target = EXECUTABLE[target];
         let start = Start {
             lanes: if target.generation() == 9 || wide && target != Target::Gfx1250 { 64 } else { 32 },
-            mode: 0x3f0,
+            mode: round | denorm << 4 | flags << 8,
             exec: exec(kind, bits),
             seed,
             quantum,
@@ -152,7 +155,7 @@ proptest! {
         body.truncate(40);
         prop_assume!(!body.is_empty());
         for access in accesses {
-            let at = usize::from(access.0 / 3) % body.len();
+            let at = usize::from(access.0 / 6) % body.len();
             body.insert(at, memory(target, access));
         }
         check(target, &start, &looped(target, body, &branches, sleeps));
@@ -184,6 +187,47 @@ proptest! {
         let body: Vec<Vec<u8>> = shapes.iter().filter_map(|&s| encode(target, &start, s)).collect();
         prop_assume!(!body.is_empty());
         check(target, &start, &looped(target, body, &[], false));
+    }
+}
+
+/// What [`memory`] makes is what it says.
+#[test]
+fn accesses_are_what_they_should_be() {
+    for target in EXECUTABLE {
+        let set = target.execution_set(if target.generation() == 9 { 64 } else { 32 });
+        let mut names = BTreeSet::new();
+        for kind in 0..=u8::MAX {
+            let mut code = &memory(target, (kind, 3, 5))[..];
+            while !code.is_empty() {
+                let inst = decode(target, set, code).unwrap();
+                names.insert(inst.op().name());
+                code = &code[inst.len()..];
+            }
+        }
+        let gfx9 = target.generation() == 9;
+        let want: &[&str] = match gfx9 {
+            true => &[
+                "ds_read_b32",
+                "ds_write_b32",
+                "global_load_dword",
+                "global_load_dwordx4",
+                "global_store_dword",
+                "global_store_dwordx4",
+                "s_load_dword",
+                "v_and_b32",
+            ],
+            false => &[
+                "ds_load_b32",
+                "ds_store_b32",
+                "global_load_b128",
+                "global_load_b32",
+                "global_store_b128",
+                "global_store_b32",
+                "s_load_b32",
+                "v_and_b32",
+            ],
+        };
+        assert_eq!(names.iter().copied().collect::<Vec<_>>(), want, "{target}");
     }
 }
 
@@ -252,6 +296,51 @@ fn every_scalar_operation() {
             "{target}: only {} by themselves",
             known.len()
         );
+    }
+}
+
+/// Memory whose provider fails.
+struct Broken(Program);
+
+// SAFETY: extents are those of the program.
+unsafe impl AddressSpace for Broken {
+    fn generation(&self) -> u64 {
+        self.0.generation()
+    }
+    fn find(&self, address: u64) -> Result<Extent, FaultKind> {
+        assert!(address >= BASE, "nobody looks there");
+        self.0.find(address)
+    }
+    fn extent_near(&self, address: u64) -> Option<Extent> {
+        self.0.extent_near(address)
+    }
+}
+
+/// It would end the process if it went through compiled code.
+#[test]
+fn a_panic_of_a_handler_comes_out_of_compiled_code() {
+    // gfx9: s_add_u32 s4, s4, 1; s_load_dword s5, s[2:3], 0x0; s_endpgm
+    let code = [0x8004_8104u32, 0xc002_0141, 0, 0xbf81_0000];
+    for backend in compilers() {
+        let cache = CodeCache::new(Target::Gfx942, backend, COMPILED);
+        let memory = Broken(Program(code.as_ptr().cast(), 4 * code.len() as u64));
+        let mut unit = Unit::new(MemoryPort::new(&memory), backend, Target::Gfx942);
+        let mut wave = Wave::new(64);
+        wave.pc = BASE;
+        wave.set_exec(u64::MAX);
+        let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let mut cx = Cx {
+                wave: &mut wave,
+                group: &Group::default(),
+                unit: &mut unit,
+            };
+            let mut view = CodeView::new(&cache);
+            run(&mut cx, &mut view, 1000, &mut Default::default())
+        }));
+        let panic = panic.expect_err("the panic");
+        assert_eq!(panic.downcast_ref::<&str>(), Some(&"nobody looks there"));
+        assert_eq!(wave.s[4], 1, "{backend}: what stands before it was done");
+        assert!(cache.compiled().unwrap().scalar > 0, "{backend}");
     }
 }
 

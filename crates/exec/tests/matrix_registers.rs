@@ -3,6 +3,7 @@
 
 mod common;
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use common::{Bench, Memory, hex_bytes, read_xz};
@@ -158,6 +159,11 @@ fn placed(instance: &[u8], places: Places, sparse: bool) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
+/// Back ends of the host that blocks are compiled for.
+fn compilers() -> impl Iterator<Item = Backend> {
+    Backend::supported().filter(|&backend| backend != Backend::Scalar)
+}
+
 /// Registers of indices and scales in [`placed`].
 const INDEX: u32 = 196;
 const SCALES: u32 = 200;
@@ -166,7 +172,7 @@ const MOST: u32 = 32;
 
 #[test]
 fn every_matrix_instruction_may_straddle_pages() {
-    let memory = Memory::new(0x1_0000, 64);
+    let memory = Memory::new(0x1_0000, 4096);
     // Pages have 16 or 32 registers. All operands but the first ones begin two registers or half an accumulator
     // before the end of one; then C and D are the same, and then D begins in the middle of C.
     let plain: Places = [0, 32, 64, 128];
@@ -181,9 +187,11 @@ fn every_matrix_instruction_may_straddle_pages() {
     for target in EXECUTABLE {
         let instances = instances(target);
         assert!(instances.len() > 5, "{target}");
+        let mut forms = 0;
         for (name, instance) in instances {
             let sparse = name.contains("smfmac") || name.contains("swmmac");
-            let run = |backend, places: Places| {
+            let compiles = Cell::new(0);
+            let execute = |backend, compiled: bool, places: Places| {
                 let mut bench = Bench::new(target, target.default_wave(), backend, &memory);
                 let [a, b, c, d] = places;
                 let roles = [
@@ -202,10 +210,19 @@ fn every_matrix_instruction_may_straddle_pages() {
                         }
                     }
                 }
-                bench.next(&placed(&instance, places, sparse));
+                let code = placed(&instance, places, sparse);
+                if compiled {
+                    // All lanes take part.
+                    bench.wave.set_exec(0x1234_5678);
+                    let report = bench.run_compiled(&memory, &code);
+                    compiles.set(compiles.get() + report.instructions);
+                } else {
+                    bench.next(&code);
+                }
                 let results = (d..d + MOST).map(|register| bench.wave.v.read(register).to_vec());
                 results.collect::<Vec<_>>()
             };
+            let run = |backend, places| execute(backend, false, places);
             let expected = run(Backend::Scalar, plain);
             // Where D is not an operand, the registers behind the result are empty.
             let empty = |row: &Vec<u32>| row.iter().all(|&word| word == 0);
@@ -215,9 +232,12 @@ fn every_matrix_instruction_may_straddle_pages() {
             let halves = target.generation() == 11
                 && (name.starts_with("v_wmma_f16") || name.starts_with("v_wmma_bf16"));
             let apart = if halves { 2 } else { straddling.len() };
-            for backend in Backend::supported() {
+            let interpreted = Backend::supported().map(|backend| (backend, false));
+            let compiled = compilers().map(|backend| (backend, true));
+            let ways: Vec<_> = interpreted.chain(compiled).collect();
+            for &(backend, compiled) in &ways {
                 for places in straddling.into_iter().take(apart) {
-                    let got = run(backend, places);
+                    let got = execute(backend, compiled, places);
                     let same = got
                         .iter()
                         .zip(&expected)
@@ -225,19 +245,25 @@ fn every_matrix_instruction_may_straddle_pages() {
                         .all(|(got, want)| got == want);
                     assert!(
                         same,
-                        "{target} {name} on {backend}: A, B, C, D at {places:?}"
+                        "{target} {name} on {backend}, compiled {compiled}: A, B, C, D at {places:?}"
                     );
                 }
             }
             for places in overlapping {
                 let expected = run(Backend::Scalar, places);
-                for backend in Backend::supported() {
+                for &(backend, compiled) in &ways {
                     assert!(
-                        run(backend, places) == expected,
-                        "{target} {name} on {backend}: A, B, C, D at {places:?}"
+                        execute(backend, compiled, places) == expected,
+                        "{target} {name} on {backend}, compiled {compiled}: A, B, C, D at {places:?}"
                     );
                 }
             }
+            if compiles.get() > 0 {
+                forms += 1;
+            }
+        }
+        if compilers().any(|backend| backend == Backend::Avx512) {
+            assert!(forms > 0, "{target}: no matrix instruction is compiled");
         }
     }
 }

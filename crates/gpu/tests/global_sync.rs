@@ -216,6 +216,49 @@ fn the_lowest_workgroup_that_fails_is_reported() {
     }
 }
 
+/// The same where workgroups are so short that a thread claims several at a time.
+#[test]
+fn the_lowest_of_many_short_workgroups_that_fails_is_reported() {
+    const FIRST: u32 = 1007;
+    let code = [
+        0xbf09_ff02, // s_cmp_ge_u32 s2, FIRST
+        FIRST,
+        0xbf84_0001, // s_cbranch_scc0 to the end
+        0xbf92_0002, // s_trap 2
+        END,
+    ];
+    for threads in [1, 2, 4] {
+        for _ in 0..20 {
+            let bench = Bench::new(6000, threads);
+            match bench.run(&[&code]).0.unwrap_err() {
+                DispatchError::Stopped { workgroup, .. } => assert_eq!(workgroup, [FIRST, 0, 0]),
+                other => panic!("{other}"),
+            }
+        }
+    }
+}
+
+/// All of them run, once, and none is counted twice.
+#[test]
+fn many_short_workgroups_run_once_each() {
+    // v_mov_b32 v1, 0; v_mov_b32 v2, 1; s_mov_b64 exec, 1; global_atomic_add v1, v2, s[0:1]
+    let code = [
+        0x7e02_0280,
+        0x7e04_0281,
+        0xbefe_0181,
+        0xdd08_8000,
+        0x0000_0201,
+        END,
+    ];
+    for threads in [1, 2, 4] {
+        for groups in [127, 128, 1000, 6001] {
+            let (done, words) = Bench::new(groups, threads).run(&[&code]);
+            done.unwrap();
+            assert_eq!(words[0], groups, "{threads} threads");
+        }
+    }
+}
+
 #[test]
 fn registers_beyond_the_descriptor_stop_the_wave_with_their_number() {
     // v_mov_b32 v7, 1; v_mov_b32 v8, 1: the descriptor gives eight.

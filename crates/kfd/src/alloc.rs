@@ -36,7 +36,7 @@ const FLAGS: u32 = flag::VRAM
     | flag::EXECUTABLE
     | flag::WRITABLE;
 /// Bytes of the event page: 4096 slots.
-const EVENT_PAGE: u64 = 4096 * 8;
+pub(crate) const EVENT_PAGE: u64 = 4096 * 8;
 
 /// The allocations of one context, by handle.
 #[derive(Debug)]
@@ -431,19 +431,29 @@ pub(crate) fn available(call: &Call<'_>, args: &mut GetAvailableMemory) -> Handl
 
 /// The words of the event page.
 #[derive(Debug)]
-struct EventPage(Arc<Buffer>);
+pub(crate) struct EventPage {
+    storage: Arc<Storage>,
+    /// The program's allocation, if it is one.
+    _buffer: Option<Arc<Buffer>>,
+}
+
+impl EventPage {
+    /// A page in memory of the driver's.
+    pub(crate) fn own(storage: Arc<Storage>) -> Box<EventPage> {
+        let _buffer = None;
+        Box::new(EventPage { storage, _buffer })
+    }
+}
 
 impl crate::event::Page for EventPage {
     fn load(&self, slot: u32) -> u64 {
-        self.0
-            .storage
-            .load_u64(u64::from(slot) * 8)
-            .unwrap_or(u64::MAX)
+        let word = self.storage.load_u64(u64::from(slot) * 8);
+        word.unwrap_or(u64::MAX)
     }
 
     fn store(&self, slot: u32, value: u64) {
         // A slot beyond the page is one that nobody can signal.
-        self.0.storage.store_u64(u64::from(slot) * 8, value);
+        self.storage.store_u64(u64::from(slot) * 8, value);
     }
 }
 
@@ -457,5 +467,9 @@ pub(crate) fn event_page(
 ) -> Result<Box<dyn crate::event::Page>, Errno> {
     let buffer = call.context.allocations.buffer(handle);
     let buffer = buffer.filter(|buffer| buffer.bytes() >= EVENT_PAGE);
-    Ok(Box::new(EventPage(buffer.ok_or(Errno::INVAL)?)))
+    let buffer = buffer.ok_or(Errno::INVAL)?;
+    Ok(Box::new(EventPage {
+        storage: buffer.storage.clone(),
+        _buffer: Some(buffer),
+    }))
 }

@@ -440,32 +440,53 @@ impl Client {
         })
     }
 
-    /// Makes an SDMA queue on a GPU with a ring of `bytes` bytes.
+    /// Makes a queue of words on a GPU with a ring of `bytes` bytes.
     ///
     /// # Errors
     /// Those of the steps.
-    pub fn sdma_queue(&self, gpu: usize, bytes: u64) -> Result<SdmaQueue> {
+    pub fn word_queue(&self, gpu: usize, engine: WordEngine, bytes: u64) -> Result<WordQueue> {
         let ring = self.allocate(gpu, 0, bytes, alloc_flags::GTT)?;
         let state = self.allocate(gpu, 0, PAGE, alloc_flags::GTT)?;
+        let gpu = self.gpu(gpu)?;
         let mut args = abi::CreateQueue {
             ring_base_address: ring.va,
             write_pointer_address: state.va,
             read_pointer_address: state.va + 64,
             ring_size: ring.bytes as u32,
-            gpu_id: self.gpu(gpu)?.id,
-            queue_type: queue_type::SDMA,
+            gpu_id: gpu.id,
             queue_percentage: 100,
             queue_priority: 7,
             ..Default::default()
         };
+        args.queue_type = match engine {
+            WordEngine::Sdma => queue_type::SDMA,
+            WordEngine::SdmaXgmi => queue_type::SDMA_XGMI,
+            WordEngine::SdmaOf(engine) => {
+                args.sdma_engine_id = engine;
+                queue_type::SDMA_BY_ENGINE_ID
+            }
+            WordEngine::Pm4 { xcc } => {
+                args.queue_percentage |= xcc << 8;
+                args.ctx_save_restore_size = gpu.save_area;
+                args.ctl_stack_size = gpu.ctl_stack;
+                queue_type::COMPUTE
+            }
+        };
         self.kfd(number::CREATE_QUEUE, &mut args)?;
-        Ok(SdmaQueue {
+        // A packet of type 2 is one word of nothing, as is a zero for SDMA. PM4 counts in words, SDMA in bytes.
+        let (filler, unit) = match engine {
+            WordEngine::Pm4 { .. } => (0x8000_0000, 4),
+            _ => (0, 1),
+        };
+        Ok(WordQueue {
             id: args.queue_id,
             ring,
             state,
             doorbells: self.doorbells(args.doorbell_offset)?,
             doorbell: args.doorbell_offset & (DOORBELL_SLICE - 1),
             written: 0,
+            filler,
+            unit,
         })
     }
 
@@ -559,23 +580,44 @@ impl Queue {
     }
 }
 
-/// An SDMA queue.
+/// What works through a queue of words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WordEngine {
+    /// Any SDMA engine.
+    Sdma,
+    /// One of those for links between GPUs.
+    SdmaXgmi,
+    /// The SDMA engine of this number.
+    SdmaOf(u32),
+    /// Compute, by PM4 packets, on this XCC.
+    Pm4 {
+        /// Its number.
+        xcc: u32,
+    },
+}
+
+/// A queue of SDMA or PM4 packets.
 #[derive(Debug)]
-pub struct SdmaQueue {
+pub struct WordQueue {
     /// Its number.
     pub id: u32,
     /// The ring.
     pub ring: Buffer,
-    /// The write pointer at 0, the read pointer at 64; both in bytes.
+    /// The write pointer at 0, the read pointer at 64.
     pub state: Buffer,
     doorbells: Buffer,
     doorbell: u64,
+    /// Bytes, from the beginning.
     written: u64,
+    /// What stands before the end of the ring if a packet does not fit there.
+    filler: u32,
+    /// Bytes of what pointers and doorbell count.
+    unit: u64,
 }
 
-impl SdmaQueue {
+impl WordQueue {
     /// Publishes a packet and rings the doorbell. What would cross the end of the ring goes to its beginning, behind
-    /// zeros. The caller leaves no more than the ring holds.
+    /// words that do nothing. The caller leaves no more than the ring holds.
     ///
     /// # Errors
     /// None that the driver can cause.
@@ -584,15 +626,25 @@ impl SdmaQueue {
         let at = self.written % self.ring.bytes;
         let room = self.ring.bytes - at;
         if (bytes.len() as u64) > room {
-            self.ring.write(at, &vec![0; room as usize])?;
+            let nothing = self.filler.to_le_bytes().repeat(room as usize / 4);
+            self.ring.write(at, &nothing)?;
             self.written += room;
         }
         self.ring.write(self.written % self.ring.bytes, &bytes)?;
         self.written += bytes.len() as u64;
-        self.state.word(0)?.store(self.written, Ordering::Release);
+        let written = self.written / self.unit;
+        self.state.word(0)?.store(written, Ordering::Release);
         let doorbell = self.doorbells.word(self.doorbell)?;
-        doorbell.store(self.written, Ordering::Release);
+        doorbell.store(written, Ordering::Release);
         Ok(())
+    }
+
+    /// Bytes of packets that are done.
+    ///
+    /// # Errors
+    /// None that the driver can cause.
+    pub fn done(&self) -> Result<u64> {
+        Ok(self.state.word(64)?.load(Ordering::Acquire) * self.unit)
     }
 
     /// Whether all packets are done.
@@ -600,7 +652,7 @@ impl SdmaQueue {
     /// # Errors
     /// None that the driver can cause.
     pub fn is_done(&self) -> Result<bool> {
-        Ok(self.state.word(64)?.load(Ordering::Acquire) >= self.written)
+        Ok(self.done()? >= self.written)
     }
 }
 

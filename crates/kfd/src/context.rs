@@ -6,7 +6,7 @@ use rocjitsu_gpu::dispatch::{Device, Limits, jit};
 use rocjitsu_gpu::memory::{Memory, PAGE, Storage};
 use rustix::io::Errno;
 
-use crate::alloc::Allocations;
+use crate::alloc::{Allocations, EVENT_PAGE, EventPage};
 use crate::driver::Driver;
 use crate::drm::RenderFile;
 use crate::event::Events;
@@ -23,6 +23,8 @@ pub(crate) struct Context {
     pub(crate) allocations: Allocations,
     pub(crate) ranges: Arc<Ranges>,
     pub(crate) events: Arc<Events>,
+    /// The event page that the driver made, because the program gave none.
+    event_page: Mutex<Option<Arc<Storage>>>,
     /// By index of the driver's GPUs.
     pub(crate) gpus: Vec<ContextGpu>,
     /// Whether RUNTIME_ENABLE has been called.
@@ -56,6 +58,7 @@ impl Context {
             allocations: Allocations::new(),
             ranges: Ranges::new(gpus, own, lent),
             events: Arc::default(),
+            event_page: Mutex::default(),
             gpus: (0..gpus).map(|_| ContextGpu::default()).collect(),
             runtime_enabled: Mutex::default(),
         }
@@ -99,11 +102,32 @@ impl Context {
         Ok(registers.insert(made.map_err(|_| Errno::NOMEM)?).clone())
     }
 
-    /// Whether `mmap` of `/dev/kfd` may map these bytes: exactly one GPU's doorbells, or its page of registers.
+    /// Where the event page lies in the file of `/dev/kfd`; `None` if the program gave it. Without any, one is made.
+    ///
+    /// # Errors
+    /// `ENOMEM` if the host refuses.
+    pub(crate) fn event_page(&self, driver: &Driver) -> Result<Option<u64>, Errno> {
+        let mut own = lock(&self.event_page);
+        if own.is_none() && !self.events.has_page() {
+            let made = driver.kfd_arena().allocate(EVENT_PAGE, PAGE);
+            let made = made.map_err(|_| Errno::NOMEM)?;
+            // Another thread may just have given one.
+            if let Ok(()) = self.events.set_page(None, EventPage::own(made.clone())) {
+                *own = Some(made);
+            }
+        }
+        Ok(own.as_ref().and_then(|page| Some(page.file()?.1)))
+    }
+
+    /// Whether `mmap` of `/dev/kfd` may map these bytes: exactly one GPU's doorbells, or its page of registers, or the
+    /// event page, of which old programs map less.
     pub(crate) fn may_map(&self, offset: u64, bytes: u64) -> bool {
-        let is = |storage: &Storage| {
-            storage.file().is_some_and(|(_, at)| at == offset) && storage.bytes() == bytes
-        };
+        let starts = |storage: &Storage| storage.file().is_some_and(|(_, at)| at == offset);
+        let mut event_page = lock(&self.event_page).clone().into_iter();
+        if event_page.any(|page| starts(&page) && bytes <= page.bytes()) {
+            return true;
+        }
+        let is = |storage: &Storage| starts(storage) && storage.bytes() == bytes;
         self.gpus.iter().any(|gpu| {
             lock(&gpu.doorbells)
                 .as_ref()

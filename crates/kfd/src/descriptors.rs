@@ -66,6 +66,20 @@ impl Descriptors {
         None
     }
 
+    /// What an unregistered descriptor is if it is a duplicate of a registered one, whose file has this identity. Where
+    /// the host cannot compare, it is if there is only one to choose.
+    pub(crate) fn duplicate_of(&self, fd: BorrowedFd<'_>, of: Identity) -> Option<Object> {
+        let objects = self.objects.read().unwrap_or_else(PoisonError::into_inner);
+        let same: Vec<_> = objects
+            .iter()
+            .filter(|(_, (identity, _))| *identity == of)
+            .collect();
+        let only = same.len() == 1;
+        let is = |number| file::is_duplicate(fd, number).unwrap_or(only);
+        let found = same.into_iter().find(|(number, _)| is(**number));
+        found.map(|(_, (_, object))| object.clone())
+    }
+
     /// Registers a descriptor; whatever its number meant before is forgotten.
     ///
     /// Returns `false` if the number is too large.

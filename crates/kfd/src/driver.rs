@@ -284,17 +284,39 @@ impl Driver {
         request: u32,
         arg: *mut c_void,
     ) -> Option<Result<i32, Errno>> {
-        if !self.descriptors.may_be_ours(fd.as_raw_fd()) {
-            return None;
-        }
         if self.is_forked() {
             return self.inherited(fd).then_some(Err(Errno::BADF));
         }
-        let object = self.descriptors.get(fd)?;
+        let object = self.object(fd)?;
         Some(
             self.dispatch(&object, request.into(), arg as u64)
                 .map(|()| 0),
         )
+    }
+
+    /// What a descriptor stands for. One that the program did not get by its own calls is one of its devices if the
+    /// file says so: a duplicate that it has sent to itself, or else a render node opened through `/proc/self/fd`.
+    fn object(&self, fd: BorrowedFd<'_>) -> Option<Object> {
+        if let Some(object) = self.descriptors.get(fd) {
+            return Some(object);
+        }
+        let identity = file::identity(fd).ok()?;
+        let device = self.kind_of(identity)?;
+        if shared_range(fd).is_some() {
+            return None;
+        }
+        let object = self.descriptors.duplicate_of(fd, identity).or_else(|| {
+            let minors = self.gpus.iter().map(|gpu| gpu.identity.render_minor);
+            let index = minors
+                .enumerate()
+                .find(|(_, minor)| Some(*minor) == device)?
+                .0;
+            Some(Object::Render(Arc::new(RenderFile::new(index))))
+        })?;
+        let known = self
+            .descriptors
+            .insert(fd.as_raw_fd(), identity, object.clone());
+        known.then_some(object)
     }
 
     /// In a forked child, where no lock may be taken: whether the descriptor is the parent's.
@@ -440,12 +462,14 @@ impl Driver {
         shared_range(fd).map(|(_, bytes)| bytes)
     }
 
-    /// What `fstat` must say of one of the driver's descriptors: a character device.
+    /// What `fstat` must say of a descriptor of one of the devices, wherever the program has it from: a character
+    /// device. `None` for dmabufs and all that is not the driver's.
     pub fn stat_of_fd(&self, fd: BorrowedFd<'_>) -> Option<Stat> {
-        if !self.is_ours(fd.as_raw_fd()) {
+        let device = self.kind_of(file::identity(fd).ok()?)?;
+        if shared_range(fd).is_some() {
             return None;
         }
-        let path = match self.kind_of(file::identity(fd).ok()?)? {
+        let path = match device {
             None => "/dev/kfd".to_owned(),
             Some(minor) => format!("/dev/dri/renderD{minor}"),
         };
@@ -592,7 +616,7 @@ impl Driver {
 
     /// The render file behind a descriptor.
     pub(crate) fn render_file(&self, fd: BorrowedFd<'_>) -> Option<Arc<RenderFile>> {
-        match self.descriptors.get(fd)? {
+        match self.object(fd)? {
             Object::Render(file) => Some(file),
             _ => None,
         }

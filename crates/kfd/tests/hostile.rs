@@ -1,12 +1,12 @@
 //! Arguments that no sane program passes: the driver answers with an errno, never with a panic or a signal.
 
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::path::Path;
 
 use rocjitsu_config::{Machine, preset_for_target};
 use rocjitsu_kfd::abi::{self, Request, alloc_flags};
 use rocjitsu_kfd::client::{Client, FLAGS, ioctl};
-use rocjitsu_kfd::{Driver, Errno};
+use rocjitsu_kfd::{Driver, Errno, table};
 
 fn machine(gpus: usize) -> Machine {
     Machine::new(vec![preset_for_target("gfx942").unwrap(); gpus])
@@ -103,13 +103,10 @@ fn random_arguments_neither_panic_nor_crash() {
         let mut argument = vec![0u8; 1 << 14];
         for _ in 0..3000 {
             let drm = numbers.below(4) == 0;
+            let rows = if drm { table::DRM } else { table::KFD };
             let number = match numbers.below(8) {
                 0 => numbers.next() as u8,
-                _ if drm => {
-                    [0, 5, 9, 0x2d, 0x2e, 0x40, 0x41, 0x45, 0x48, 0x50][numbers.below(10) as usize]
-                }
-                _ => [numbers.below(0x28) as u8, 0x80, 0x81]
-                    [numbers.below(12).saturating_sub(9) as usize],
+                _ => rows[numbers.below(rows.len() as u64) as usize].number,
             };
             let size = match numbers.below(4) {
                 0 => numbers.below(1 << 14),
@@ -168,8 +165,8 @@ fn random_arguments_neither_panic_nor_crash() {
 fn every_ioctl_refuses_a_bad_pointer() {
     let client = Client::new(machine(1)).unwrap();
     for (table, kind, fd) in [
-        (rocjitsu_kfd::table::KFD, b'K', &client.kfd),
-        (rocjitsu_kfd::table::DRM, b'd', &client.gpus[0].render),
+        (table::KFD, b'K', &client.kfd),
+        (table::DRM, b'd', &client.gpus[0].render),
     ] {
         for row in table {
             if row.size == 0 {
@@ -331,10 +328,135 @@ fn a_machine_without_gpus_has_a_driver() {
     let mut apertures = abi::GetProcessAperturesNew::default();
     client.raw(0x14, &mut apertures).unwrap();
     assert_eq!(apertures.num_of_nodes, 0);
-    let mut events = abi::CreateEvent::default();
-    client.raw(0x08, &mut events).unwrap();
     let mut clock = abi::GetClockCounters::default();
     client.raw(0x05, &mut clock).unwrap();
     assert_eq!(clock.gpu_clock_counter, 0);
     assert!(clock.system_clock_counter > 0);
+}
+
+/// Without a GPU the thunk has no memory for an event page: it maps the one that CREATE_EVENT names.
+#[test]
+fn without_a_page_of_the_programs_the_driver_makes_one() {
+    const PAGE: usize = 32 << 10;
+    let client = Client::new(Machine::new(Vec::new())).unwrap();
+    // An event without a slot needs no page.
+    let mut other = abi::CreateEvent {
+        event_type: abi::event_type::MEMORY,
+        ..Default::default()
+    };
+    client.raw(0x08, &mut other).unwrap();
+    assert_eq!((other.event_page_offset, other.event_slot_index), (0, 0));
+    let (mut event, mut second) = (abi::CreateEvent::default(), abi::CreateEvent::default());
+    client.raw(0x08, &mut event).unwrap();
+    client.raw(0x08, &mut second).unwrap();
+    assert_eq!((event.event_slot_index, second.event_slot_index), (1, 2));
+    assert_eq!(event.event_page_offset, second.event_page_offset);
+    let offset = event.event_page_offset;
+    let ask = |client: &Client, bytes, offset| {
+        let null = std::ptr::null_mut();
+        let kfd = client.kfd.as_fd();
+        client
+            .driver
+            .mmap(kfd, null, bytes, 3, libc::MAP_SHARED, offset as i64)
+    };
+    // Whole, or as much as libraries map that know 256 events.
+    assert_eq!(ask(&client, PAGE, offset), None);
+    assert_eq!(ask(&client, 4096, offset), None);
+    for (bytes, offset) in [(PAGE + 1, offset), (4096, offset + 4096), (4096, 1 << 63)] {
+        assert_eq!(
+            ask(&client, bytes, offset),
+            Some(Err(Errno::INVAL)),
+            "{offset:#x}"
+        );
+    }
+    // SAFETY: a fresh mapping of the file, which is that long.
+    let slots = unsafe {
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let kfd = client.kfd.as_raw_fd();
+        let at = libc::mmap(
+            std::ptr::null_mut(),
+            PAGE,
+            protection,
+            libc::MAP_SHARED,
+            kfd,
+            offset as i64,
+        );
+        assert_ne!(at, libc::MAP_FAILED);
+        std::slice::from_raw_parts(at.cast::<u64>(), PAGE / 8)
+    };
+    assert!(slots.iter().all(|&slot| slot == u64::MAX));
+    let mut id = abi::EventId {
+        event_id: event.event_id,
+        pad: 0,
+    };
+    client.raw(0x0a, &mut id).unwrap();
+    assert!(client.wait(event.event_id, 0).unwrap().is_some());
+    assert!(client.wait(second.event_id, 0).unwrap().is_none());
+    // SAFETY: the mapping of above, which nobody uses any more.
+    unsafe { libc::munmap(slots.as_ptr().cast_mut().cast(), PAGE) };
+}
+
+#[test]
+fn an_event_page_of_the_drivers_stays_the_event_page() {
+    let client = Client::new(machine(1)).unwrap();
+    let event = client.event(abi::event_type::SIGNAL).unwrap();
+    assert!(client.first_event().is_err());
+    let other = client.event(abi::event_type::SIGNAL).unwrap();
+    assert_eq!((event, other), (1, 2));
+}
+
+/// As a program gets descriptors in messages, or through `/proc/self/fd`: nobody tells the driver.
+#[test]
+fn devices_that_came_another_way_are_known_by_their_files() {
+    let client = Client::new(machine(2)).unwrap();
+    let version =
+        |fd: &OwnedFd| ioctl(&client.driver, fd, b'd', 0, &mut abi::DrmVersion::default());
+    let mut made = abi::DrmGemCreate {
+        bo_size: 4096,
+        domains: 4,
+        ..Default::default()
+    };
+    let render = &client.gpus[1].render;
+    ioctl(&client.driver, render, b'd', 0x40, &mut made).unwrap();
+    // The answer of GEM_CREATE begins with the handle.
+    let handle = made.bo_size as u32;
+    let offset = |fd: &OwnedFd| {
+        let mut args = abi::DrmGemMmap {
+            value: handle.into(),
+        };
+        ioctl(&client.driver, fd, b'd', 0x41, &mut args)
+    };
+    let received = rustix::io::fcntl_dupfd_cloexec(render, 500).unwrap();
+    let is_device = |fd: &OwnedFd| client.driver.stat_of_fd(fd.as_fd()).unwrap().device;
+    assert_eq!(is_device(&received), (226, 129));
+    assert_eq!(version(&received), Ok(()));
+    // The same open file has the same handles; another one its own.
+    assert_eq!(offset(&received), Ok(()));
+    let path = format!("/proc/self/fd/{}", render.as_raw_fd());
+    let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::CLOEXEC;
+    let again = rustix::fs::open(path, flags, rustix::fs::Mode::empty()).unwrap();
+    assert_eq!(version(&again), Ok(()));
+    assert_eq!(offset(&again), Err(Errno::NOENT));
+    let kfd = rustix::io::fcntl_dupfd_cloexec(&client.kfd, 500).unwrap();
+    let mut answer = abi::GetVersion::default();
+    assert_eq!(ioctl(&client.driver, &kfd, b'K', 1, &mut answer), Ok(()));
+    // Files that are no devices stay what they are.
+    let file = rustix::fs::memfd_create("a program's", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+    assert_eq!(client.driver.stat_of_fd(file.as_fd()), None);
+    assert_eq!(
+        version(&file),
+        Err(Errno::BADF),
+        "what the client makes of `None`"
+    );
+    let buffer = client.allocate(0, 0, 4096, alloc_flags::VRAM).unwrap();
+    let mut export = abi::ExportDmabuf {
+        handle: buffer.handle,
+        flags: 0o2_000_002,
+        dmabuf_fd: -1,
+    };
+    client.raw(0x24, &mut export).unwrap();
+    // SAFETY: the driver has just made the descriptor for the caller.
+    let export = unsafe { OwnedFd::from_raw_fd(export.dmabuf_fd) };
+    assert_eq!(client.driver.stat_of_fd(export.as_fd()), None);
+    assert_eq!(version(&export), Err(Errno::BADF));
 }

@@ -104,6 +104,15 @@ impl Family {
     }
 }
 
+/// Registers that hold something when a wave starts. All others hold what an earlier wave left.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Given {
+    /// SGPRs from s0 on.
+    pub sgprs: u16,
+    /// VGPRs from v0 on.
+    pub vgprs: u16,
+}
+
 /// A dispatch that begins.
 #[derive(Clone, Copy)]
 pub struct Dispatch<'a> {
@@ -137,8 +146,17 @@ pub struct Dispatch<'a> {
     pub kernarg_bytes: u32,
     /// Workgroups of a cluster in x, y, z.
     pub cluster: [u32; 3],
+    /// Registers that its waves start with.
+    pub given: Given,
     /// The GPU's memory.
     pub memory: &'a Arc<dyn MemoryView>,
+}
+
+impl Dispatch<'_> {
+    /// What tells its GPU from others of the run, as long as somebody holds [`Dispatch::memory`].
+    pub fn gpu(&self) -> usize {
+        Arc::as_ptr(self.memory).addr()
+    }
 }
 
 /// A dispatch that has ended.

@@ -14,7 +14,7 @@ mod watcher;
 
 pub use event::{
     Access, AccessKind, Allocation, Barrier, Code, Dispatch, Ended, Events, Exactness, Family,
-    Instruction, MemoryView, Scope, Source, Space, State, Step, Touch, Wave, Workgroup,
+    Given, Instruction, MemoryView, Scope, Source, Space, State, Step, Touch, Wave, Workgroup,
 };
 pub use host::{Failure, Plugins};
 pub use plugin::{Concurrency, Outcome, Plugin};

@@ -14,7 +14,8 @@ pub type Outcome = Result<(), String>;
 pub enum Concurrency {
     /// Any, one at a time.
     Serial,
-    /// Any, one at a time, and dispatches run on one thread: the order of the events is that of execution.
+    /// Any, one at a time, and each dispatch runs on one thread: the order of its events is that of execution. Those
+    /// of several queues or GPUs run at once all the same, each on its own.
     OneThread,
     /// Each worker has an instance of its own ([`Plugin::worker`]), which is joined to this one at the end of
     /// the dispatch.
@@ -24,8 +25,8 @@ pub enum Concurrency {
 /// Something that watches runs. Every callback does nothing by default; only those are called whose events are
 /// subscribed to.
 ///
-/// Callbacks of one plugin are never concurrent. Those of one wave come in the order of its instructions. A
-/// panic counts as an error.
+/// Callbacks of one plugin are never concurrent. Those of one wave come in the order of its instructions. Several
+/// dispatches may be under way, of several queues or GPUs; every event names its own. A panic counts as an error.
 pub trait Plugin: Any + Send {
     /// The events wanted. Asked once.
     fn events(&self) -> Events;

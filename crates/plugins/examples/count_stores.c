@@ -7,14 +7,28 @@
 
 #include "rocjitsu_plugin.h"
 
+/* Bytes of a dispatch under way: queues run theirs at the same time. */
+struct running {
+    struct running *next;
+    uint64_t dispatch;
+    unsigned long long bytes;
+};
+
 struct counter {
     const rocjitsu_host *host;
     FILE *out;
     long long limit;
-    unsigned long long bytes;
-    char kernel[256];
+    struct running *running;
     char error[256];
 };
+
+/* Where the pointer to a dispatch's bytes is, or would be. */
+static struct running **place(struct counter *self, uint64_t dispatch) {
+    struct running **at = &self->running;
+    while (*at && (*at)->dispatch != dispatch)
+        at = &(*at)->next;
+    return at;
+}
 
 /* The value of a key in a flat JSON object without escapes, which is what the schema lets through. */
 static const char *find(const char *json, const char *key) {
@@ -51,6 +65,11 @@ static void destroy(void *data) {
     struct counter *self = data;
     if (self->out != stderr)
         fclose(self->out);
+    while (self->running) {
+        struct running *next = self->running->next;
+        free(self->running);
+        self->running = next;
+    }
     free(self);
 }
 
@@ -60,25 +79,39 @@ static const char *error(void *data) {
 
 static int dispatch_begins(void *data, const rocjitsu_dispatch *dispatch) {
     struct counter *self = data;
-    snprintf(self->kernel, sizeof self->kernel, "%s", dispatch->kernel);
-    self->bytes = 0;
+    struct running *running = calloc(1, sizeof *running);
+    if (!running) {
+        snprintf(self->error, sizeof self->error, "no memory for %s", dispatch->kernel);
+        return 1;
+    }
+    running->dispatch = dispatch->id;
+    running->next = self->running;
+    self->running = running;
     return 0;
 }
 
 static int dispatch_ends(void *data, const rocjitsu_end *end) {
     struct counter *self = data;
-    fprintf(self->out, "%s: %llu bytes stored in %llu instructions\n", self->kernel, self->bytes,
+    struct running **at = place(self, end->id), *running = *at;
+    if (!running)
+        return 0;
+    fprintf(self->out, "%s: %llu bytes stored in %llu instructions\n", end->kernel, running->bytes,
             (unsigned long long)end->wave_instructions);
     fflush(self->out);
+    *at = running->next;
+    free(running);
     return 0;
 }
 
 static int accesses(void *data, const rocjitsu_step *step, const rocjitsu_access *all, size_t count) {
     struct counter *self = data;
+    struct running *running = *place(self, step->wave.dispatch);
+    if (!running)
+        return 0;
     for (size_t i = 0; i < count; ++i)
         if (all[i].space == ROCJITSU_GLOBAL && all[i].kind == ROCJITSU_STORE)
-            self->bytes += all[i].bytes;
-    if (self->limit >= 0 && self->bytes > (unsigned long long)self->limit) {
+            running->bytes += all[i].bytes;
+    if (self->limit >= 0 && running->bytes > (unsigned long long)self->limit) {
         char text[128];
         self->host->text(step->instruction, text, sizeof text);
         snprintf(self->error, sizeof self->error, "more than %lld bytes stored, by %s", self->limit, text);

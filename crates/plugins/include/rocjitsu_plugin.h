@@ -1,6 +1,7 @@
 /* Loadable plugins of rocjitsu. A plugin is a shared object that exports `rocjitsu_plugin_entry`.
  * docs/plugins.md explains events; crates/plugins/examples/count_stores.c is a whole plugin.
- * Callbacks of one plugin are never concurrent. Pointers are good until the callback returns. */
+ * Callbacks of one plugin are never concurrent, unless it says that they may be. Pointers are good until the callback
+ * returns. Dispatches of several queues and GPUs may be under way at once; every event names its own. */
 #ifndef ROCJITSU_PLUGIN_H
 #define ROCJITSU_PLUGIN_H
 
@@ -12,9 +13,9 @@ extern "C" {
 #endif
 
 /* Version of everything in this file. A plugin of another version is refused. */
-#define ROCJITSU_PLUGIN_ABI 1u
+#define ROCJITSU_PLUGIN_ABI 2u
 
-/* Events, to be joined in `rocjitsu_plugin.events`. */
+/* Events, to be joined in `rocjitsu_plugin.events`. ROCJITSU_DISPATCHES includes loaded code. */
 enum {
     ROCJITSU_DISPATCHES = 1,
     ROCJITSU_WORKGROUPS = 2,
@@ -26,6 +27,13 @@ enum {
     ROCJITSU_ACCESSES = 128,
     ROCJITSU_BARRIERS = 256,
     ROCJITSU_MATRIX = 512
+};
+
+/* Which threads call a plugin (`rocjitsu_plugin.threads`). */
+enum rocjitsu_threads {
+    ROCJITSU_SERIAL,     /* any, one at a time */
+    ROCJITSU_ONE_THREAD, /* the same, and each dispatch runs on one thread: its events come in the order of execution */
+    ROCJITSU_CONCURRENT  /* any, several at once; `error` is called by the thread whose callback has failed */
 };
 
 enum rocjitsu_space { ROCJITSU_GLOBAL, ROCJITSU_SCRATCH, ROCJITSU_LDS };
@@ -42,6 +50,13 @@ enum rocjitsu_family {
     ROCJITSU_NONE_OF_THESE
 };
 
+/* A code object in memory. Told where the loader is known: `launch`; programs load code themselves. */
+typedef struct rocjitsu_code {
+    uint64_t base; /* what addresses of the file are moved by */
+    const void *file;
+    size_t bytes;
+} rocjitsu_code;
+
 typedef struct rocjitsu_dispatch {
     uint64_t id;
     uint64_t queue;
@@ -55,6 +70,12 @@ typedef struct rocjitsu_dispatch {
     uint32_t wave_size;
     uint32_t lds_bytes;
     uint32_t scratch_bytes;
+    uint32_t kernarg_bytes;
+    uint32_t waves_per_workgroup;
+    uint32_t cluster[3];
+    uint32_t given_sgprs; /* registers from s0 and v0 on that waves start with */
+    uint32_t given_vgprs;
+    uint64_t gpu; /* the same for all dispatches of a GPU */
 } rocjitsu_dispatch;
 
 typedef struct rocjitsu_end {
@@ -63,6 +84,8 @@ typedef struct rocjitsu_end {
     uint64_t waves;
     double seconds;
     const char *error; /* NULL if the dispatch came to its end */
+    const char *kernel;
+    uint64_t families[7]; /* wave instructions by `rocjitsu_family` */
 } rocjitsu_end;
 
 typedef struct rocjitsu_workgroup {
@@ -70,6 +93,7 @@ typedef struct rocjitsu_workgroup {
     uint64_t number; /* in dispatch order */
     uint32_t id[3];
     uint32_t waves;
+    uint32_t lds_bytes; /* allocated */
 } rocjitsu_workgroup;
 
 typedef struct rocjitsu_wave {
@@ -119,6 +143,11 @@ typedef struct rocjitsu_host {
     int (*read)(const void *state, uint64_t address, void *to, size_t bytes);
     /* Writes the disassembly, cut to `bytes` with its end; returns the whole length. */
     size_t (*text)(const void *instruction, char *to, size_t bytes);
+    /* Copies bytes of the workgroup's LDS; 0 if they are there. */
+    int (*lds)(const void *state, uint32_t address, void *to, size_t bytes);
+    /* SCC (0 or 1) and MODE of the step's wave. */
+    uint32_t (*scc)(const void *state);
+    uint32_t (*mode)(const void *state);
 } rocjitsu_host;
 
 /* A plugin. Callbacks return 0, or anything else for an error that ends the run; those that are NULL are not
@@ -126,6 +155,7 @@ typedef struct rocjitsu_host {
 typedef struct rocjitsu_plugin {
     uint32_t abi;
     uint32_t events;
+    uint32_t threads;
     /* JSON schema of the configuration: an object whose `properties` have a `type` (string, integer, number or
      * boolean) each. NULL: there is nothing to configure. */
     const char *schema;
@@ -148,6 +178,7 @@ typedef struct rocjitsu_plugin {
     int (*barrier)(void *self, const rocjitsu_step *, int waits, uint32_t slot, uint32_t phase);
     int (*matrix)(void *self, const rocjitsu_step *);
     int (*finish)(void *self);
+    int (*code_loaded)(void *self, const rocjitsu_code *);
 } rocjitsu_plugin;
 
 /* The plugin's description, which must stay where it is. */

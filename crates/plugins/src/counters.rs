@@ -190,6 +190,8 @@ pub fn waited(inst: &Inst) -> Vec<(Counter, usize)> {
         Counter::Lds,
         Counter::Scalar,
         Counter::Export,
+        Counter::Async,
+        Counter::Tensor,
         Counter::Translation,
     ];
     let pair = |high, low| vec![(high, immediate >> 8 & 63), (low, immediate & 63)];

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use rocjitsu_isa::{FeatureSet, Target, decode};
-use rocjitsu_observe::{Code, Concurrency, Dispatch, Events, Lines, Outcome, Plugin, Sink};
+use rocjitsu_observe::{Code, Concurrency, Dispatch, Ended, Events, Lines, Outcome, Plugin, Sink};
 use serde_json::{Value, json};
 
 use crate::options::Options;
@@ -22,6 +22,7 @@ pub fn make(mut options: Options, lines: Lines) -> Result<Box<dyn Plugin>, Strin
         all: options.switch("missed", false)?,
         symbols: Symbols::default(),
         kernels: BTreeMap::new(),
+        running: HashMap::default(),
         counts: HashMap::default(),
     };
     options.finish(&["lcov", "missed", "file"])?;
@@ -35,7 +36,12 @@ const LONGEST: usize = 24;
 struct Kernel {
     /// Addresses of its instructions with their text.
     code: BTreeMap<u64, String>,
+    /// Executions by address, of functions that it calls, too.
+    counts: HashMap<u64, u64>,
 }
+
+/// Name, entry and target. Programs load code where other code was, and GPUs have addresses of their own.
+type Key = (String, u64, &'static str);
 
 struct Coverage {
     lines: Lines,
@@ -43,8 +49,11 @@ struct Coverage {
     /// Whether records list what was not executed.
     all: bool,
     symbols: Symbols,
-    kernels: BTreeMap<(String, u64), Kernel>,
-    counts: HashMap<u64, u64>,
+    kernels: BTreeMap<Key, Kernel>,
+    /// Kernels of dispatches under way.
+    running: HashMap<u64, Key>,
+    /// Executions of dispatches under way, by their number and the address.
+    counts: HashMap<(u64, u64), u64>,
 }
 
 /// Decodes a kernel from its entry to the padding behind its last `s_endpgm`: the function that the compiler made.
@@ -89,7 +98,7 @@ impl Plugin for Coverage {
     }
 
     fn worker(&self) -> Option<Box<dyn Plugin>> {
-        Some(Tally::of(|step| step.instruction.pc))
+        Some(Tally::of(|step| (step.wave.dispatch, step.instruction.pc)))
     }
 
     fn join(&mut self, worker: Box<dyn Any>) -> Outcome {
@@ -102,16 +111,33 @@ impl Plugin for Coverage {
     }
 
     fn dispatch_begins(&mut self, dispatch: &Dispatch<'_>) -> Outcome {
-        let key = (dispatch.kernel.to_owned(), dispatch.entry);
+        let target = dispatch.target.name();
+        let key = (dispatch.kernel.to_owned(), dispatch.entry, target);
+        self.running.insert(dispatch.id, key.clone());
         self.kernels.entry(key).or_insert_with(|| Kernel {
             code: code_of(dispatch),
+            counts: HashMap::default(),
+        });
+        Ok(())
+    }
+
+    fn dispatch_ends(&mut self, ended: &Ended<'_>) -> Outcome {
+        let key = self.running.remove(&ended.id);
+        let mut kernel = key.and_then(|key| self.kernels.get_mut(&key));
+        self.counts.retain(|&(dispatch, pc), n| {
+            if dispatch == ended.id
+                && let Some(kernel) = &mut kernel
+            {
+                *kernel.counts.entry(pc).or_default() += *n;
+            }
+            dispatch != ended.id
         });
         Ok(())
     }
 
     fn finish(&mut self) -> Outcome {
-        for ((name, entry), kernel) in &self.kernels {
-            let executed = |pc: &u64| self.counts.contains_key(pc);
+        for ((name, entry, _), kernel) in &self.kernels {
+            let executed = |pc: &u64| kernel.counts.contains_key(pc);
             let hit = kernel.code.keys().filter(|pc| executed(pc)).count();
             let mut record = json!({
                 "plugin": "coverage",
@@ -152,10 +178,14 @@ impl Coverage {
                 *line = (*line).max(count);
             }
         };
+        let mut counts: HashMap<u64, u64> = HashMap::default();
         for kernel in self.kernels.values() {
             kernel.code.keys().for_each(|&pc| add(pc, 0));
+            for (&pc, &count) in &kernel.counts {
+                *counts.entry(pc).or_default() += count;
+            }
         }
-        self.counts.iter().for_each(|(&pc, &count)| add(pc, count));
+        counts.iter().for_each(|(&pc, &count)| add(pc, count));
         let mut out = String::new();
         for (file, lines) in files {
             // Writing to a string does not fail.

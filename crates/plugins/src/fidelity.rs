@@ -5,13 +5,13 @@ mod roles;
 mod shadow;
 
 use foldhash::HashMap;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rocjitsu_isa::{Name, Op, Operand, RegFile};
 use rocjitsu_observe::{
-    Access, AccessKind, Code, Concurrency, Dispatch, Events, Exactness, Family, Lines, MemoryView,
-    Outcome, Plugin, Source, Space, State, Step, Touch, Wave, Workgroup,
+    Access, AccessKind, Code, Concurrency, Dispatch, Ended, Events, Exactness, Family, Lines,
+    MemoryView, Outcome, Plugin, Source, Space, State, Step, Touch, Wave, Workgroup,
 };
 use serde_json::{Value, json};
 
@@ -31,12 +31,14 @@ pub fn make(mut options: Options, lines: Lines) -> Result<Box<dyn Plugin>, Strin
         fail,
         bounded,
         symbols: Symbols::default(),
-        view: None,
+        views: BTreeMap::new(),
         kernels: HashMap::default(),
         waves: HashMap::default(),
         lds: HashMap::default(),
         memory: Bytes::default(),
         now: Now::default(),
+        current: 0,
+        others: HashMap::default(),
         found: BTreeMap::new(),
         stored: BTreeMap::new(),
     }))
@@ -114,14 +116,19 @@ struct Fidelity {
     /// Follow results within a bound as well, not only those by default.
     bounded: bool,
     symbols: Symbols,
-    view: Option<Arc<dyn MemoryView>>,
+    /// The memory of GPUs, by [`Dispatch::gpu`].
+    views: BTreeMap<usize, Arc<dyn MemoryView>>,
     kernels: HashMap<u64, String>,
     waves: HashMap<WaveKey, Registers>,
     /// LDS by dispatch and workgroup.
     lds: HashMap<(u64, u64), Bytes>,
-    /// Global and scratch memory.
+    /// Global and scratch memory. GPUs that share addresses share what lies there.
     memory: Bytes,
+    /// Of the dispatch `current`; each dispatch runs on one thread, but several may run at once.
     now: Now,
+    current: u64,
+    /// Of other dispatches under way.
+    others: HashMap<u64, Now>,
     found: BTreeMap<Place, Arrival>,
     stored: BTreeMap<String, Stored>,
 }
@@ -216,6 +223,16 @@ fn kept(sources: &[Source; 64]) -> u64 {
 }
 
 impl Fidelity {
+    /// An instruction of a dispatch is under way.
+    fn turn_to(&mut self, dispatch: u64) {
+        if self.current != dispatch {
+            let now = self.others.remove(&dispatch).unwrap_or_default();
+            let other = std::mem::replace(&mut self.now, now);
+            self.others.insert(self.current, other);
+            self.current = dispatch;
+        }
+    }
+
     fn kernel(&self, step: &Step<'_>) -> String {
         let name = self.kernels.get(&step.wave.dispatch);
         name.cloned().unwrap_or_default()
@@ -342,17 +359,18 @@ impl Fidelity {
     /// Memory that holds values which are not exact, by allocation.
     fn memory_records(&self) -> Vec<Value> {
         const LISTED: usize = 16;
-        let Some(view) = &self.view else {
-            return Vec::new();
-        };
         let mut records = Vec::new();
-        for allocation in view.allocations() {
+        let mut listed = BTreeSet::new();
+        for allocation in self.views.values().flat_map(|view| view.allocations()) {
+            if !listed.insert((allocation.start, allocation.bytes)) {
+                continue;
+            }
             let ranges = self.memory.ranges(allocation.start, allocation.bytes);
             let sum: u64 = ranges.iter().map(|(_, bytes)| bytes).sum();
             if sum == 0 {
                 continue;
             }
-            let listed: Vec<Value> = ranges
+            let first: Vec<Value> = ranges
                 .iter()
                 .take(LISTED)
                 .map(|(at, bytes)| json!({ "offset": at - allocation.start, "bytes": bytes }))
@@ -365,7 +383,7 @@ impl Fidelity {
                 "bytes": allocation.bytes,
                 "inexact_bytes": sum,
                 "ranges": ranges.len(),
-                "first_ranges": listed,
+                "first_ranges": first,
             }));
         }
         records
@@ -395,7 +413,13 @@ impl Plugin for Fidelity {
     fn dispatch_begins(&mut self, dispatch: &Dispatch<'_>) -> Outcome {
         let kernel = dispatch.kernel.to_owned();
         self.kernels.insert(dispatch.id, kernel);
-        self.view = Some(dispatch.memory.clone());
+        self.views.insert(dispatch.gpu(), dispatch.memory.clone());
+        Ok(())
+    }
+
+    fn dispatch_ends(&mut self, ended: &Ended<'_>) -> Outcome {
+        self.kernels.remove(&ended.id);
+        self.others.remove(&ended.id);
         Ok(())
     }
 
@@ -409,7 +433,8 @@ impl Plugin for Fidelity {
         Ok(())
     }
 
-    fn before(&mut self, _: &Step<'_>, _: &dyn State) -> Outcome {
+    fn before(&mut self, step: &Step<'_>, _: &dyn State) -> Outcome {
+        self.turn_to(step.wave.dispatch);
         self.now.lanes = 0;
         self.now.shared = false;
         self.now.words = [0; 2];
@@ -421,6 +446,7 @@ impl Plugin for Fidelity {
     }
 
     fn reads(&mut self, step: &Step<'_>, touched: &[Touch], state: &dyn State) -> Outcome {
+        self.turn_to(step.wave.dispatch);
         let Some(registers) = self.waves.get(&key(step)) else {
             return Ok(());
         };
@@ -497,6 +523,7 @@ impl Plugin for Fidelity {
     }
 
     fn accesses(&mut self, step: &Step<'_>, accesses: &[Access], _: &dyn State) -> Outcome {
+        self.turn_to(step.wave.dispatch);
         let quiet = self.memory.is_exact()
             && self.lds.values().all(Bytes::is_exact)
             && self.waves.get(&key(step)).is_none_or(Registers::is_exact);
@@ -514,6 +541,7 @@ impl Plugin for Fidelity {
     }
 
     fn writes(&mut self, step: &Step<'_>, touched: &[Touch], state: &dyn State) -> Outcome {
+        self.turn_to(step.wave.dispatch);
         let begins = self.begins(step);
         let loaded = self.now.loading && self.now.loads.iter().any(|load| load.inexact != 0);
         let words = self.now.words;

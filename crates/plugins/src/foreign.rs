@@ -7,7 +7,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use rocjitsu_observe::{
-    Access, Barrier, Dispatch, Ended, Events, Outcome, Plugin, State, Step, Touch, Wave, Workgroup,
+    Access, Barrier, Code, Concurrency, Dispatch, Ended, Events, Outcome, Plugin, State, Step,
+    Touch, Wave, Workgroup,
 };
 use serde_json::{Map, Value};
 
@@ -21,9 +22,12 @@ const ERROR_BYTES: usize = 512;
 struct Foreign {
     plugin: &'static Description,
     this: *mut c_void,
+    /// Whether it made `this`; what workers are given of a plugin that may be called concurrently calls it only.
+    owns: bool,
 }
 
-// SAFETY: the interface says that callbacks may come from any thread, one at a time.
+// SAFETY: the interface says that callbacks may come from any thread, one at a time. Workers have copies only of a
+// plugin that says that they may also come at once.
 unsafe impl Send for Foreign {}
 
 /// Loads a plugin and configures it.
@@ -72,6 +76,12 @@ pub fn load(path: &Path, options: &Options) -> Result<Box<dyn Plugin>, String> {
             .into_owned(),
         _ => String::new(),
     };
+    if plugin.threads > abi::CONCURRENT {
+        return Err(format!(
+            "it has {} for `threads`, which is none of rocjitsu_threads",
+            plugin.threads
+        ));
+    }
     let configuration = configure(&schema, options)?;
     let configuration = CString::new(configuration).map_err(|e| e.to_string())?;
     let mut error = [0 as c_char; ERROR_BYTES];
@@ -91,7 +101,11 @@ pub fn load(path: &Path, options: &Options) -> Result<Box<dyn Plugin>, String> {
             false => text.into_owned(),
         });
     }
-    Ok(Box::new(Foreign { plugin, this }))
+    Ok(Box::new(Foreign {
+        plugin,
+        this,
+        owns: true,
+    }))
 }
 
 fn loader_error() -> String {
@@ -147,7 +161,7 @@ fn configure(schema: &str, options: &Options) -> Result<String, String> {
 
 impl Drop for Foreign {
     fn drop(&mut self) {
-        if let Some(destroy) = self.plugin.destroy {
+        if let (Some(destroy), true) = (self.plugin.destroy, self.owns) {
             destroy(self.this);
         }
     }
@@ -203,6 +217,28 @@ impl Plugin for Foreign {
     fn events(&self) -> Events {
         Events::from_bits(self.plugin.events)
     }
+    fn concurrency(&self) -> Concurrency {
+        match self.plugin.threads {
+            abi::ONE_THREAD => Concurrency::OneThread,
+            abi::CONCURRENT => Concurrency::PerWorker,
+            _ => Concurrency::Serial,
+        }
+    }
+    fn worker(&self) -> Option<Box<dyn Plugin>> {
+        let concurrent = self.plugin.threads == abi::CONCURRENT;
+        concurrent.then(|| -> Box<dyn Plugin> {
+            Box::new(Foreign {
+                owns: false,
+                ..*self
+            })
+        })
+    }
+    fn code_loaded(&mut self, code: &Code<'_>) -> Outcome {
+        match self.plugin.code_loaded {
+            Some(callback) => self.outcome(callback(self.this, &abi::Code::of(code))),
+            None => Ok(()),
+        }
+    }
     fn dispatch_begins(&mut self, dispatch: &Dispatch<'_>) -> Outcome {
         let Some(callback) = self.plugin.dispatch_begins else {
             return Ok(());
@@ -217,7 +253,8 @@ impl Plugin for Foreign {
             return Ok(());
         };
         let error = ended.error.map(abi::string);
-        let end = abi::End::of(ended, error.as_deref());
+        let kernel = abi::string(ended.kernel);
+        let end = abi::End::of(ended, &kernel, error.as_deref());
         self.outcome(callback(self.this, &end))
     }
     fn workgroup_begins(&mut self, workgroup: &Workgroup) -> Outcome {

@@ -5,6 +5,7 @@
 mod class;
 mod expert;
 mod forwarding;
+mod lds;
 mod loads;
 mod rules;
 mod sgprs;
@@ -18,17 +19,18 @@ use std::sync::Arc;
 
 use rocjitsu_isa::{Format, Name, Op, RegFile, Target};
 use rocjitsu_observe::{
-    Access, Code, Dispatch, Events, Instruction, Lines, Outcome, Plugin, Space, State, Step, Touch,
-    Wave,
+    Access, Code, Dispatch, Ended, Events, Instruction, Lines, Outcome, Plugin, Space, State, Step,
+    Touch, Wave, Workgroup,
 };
 use serde_json::{Value, json};
 
-use crate::counters::{Counter, Issue, is_vector_memory, issued, translated, waited};
+use crate::counters::{Counter, Issue, copies_lds, is_vector_memory, issued, translated, waited};
 use crate::options::Options;
 use crate::symbols::Symbols;
 use crate::trace::register_name;
 use expert::Expert;
 use forwarding::Forwarding;
+use lds::Copies;
 use loads::{Early, Loads};
 use rules::Unit;
 use sgprs::{Kind, Stale};
@@ -45,8 +47,8 @@ pub fn make(mut options: Options, lines: Lines) -> Result<Box<dyn Plugin>, Strin
         replays,
         symbols: Symbols::default(),
         kernels: HashMap::default(),
-        target: Target::Gfx942,
         waves: HashMap::default(),
+        copies: Copies::default(),
         known: HashMap::default(),
         found: BTreeMap::new(),
     }))
@@ -74,6 +76,9 @@ struct Following {
     banks: u32,
 }
 
+/// Target, address, lanes and banks of an instruction.
+type Place = (Target, u64, u32, u32);
+
 struct Hazard {
     lines: Lines,
     fail: bool,
@@ -81,10 +86,10 @@ struct Hazard {
     replays: bool,
     symbols: Symbols,
     kernels: HashMap<u64, String>,
-    target: Target,
     waves: HashMap<WaveKey, Following>,
-    /// By address, lanes and banks.
-    known: HashMap<(u64, u32, u32), (u128, Arc<Known>)>,
+    /// Copies between memory and LDS.
+    copies: Copies,
+    known: HashMap<Place, (u128, Arc<Known>)>,
     /// Hazards by kind and the addresses of both instructions, with how often they were met.
     found: BTreeMap<(String, &'static str, u64, u64), u64>,
 }
@@ -125,7 +130,8 @@ impl Hazard {
                 translation: translated(inst),
             })
         };
-        let entry = self.known.entry((instruction.pc, lanes, banks));
+        let place = (inst.target(), instruction.pc, lanes, banks);
+        let entry = self.known.entry(place);
         let (word, known) = entry.or_insert_with(|| (inst.word(), fresh()));
         if *word != inst.word() {
             (*word, *known) = (inst.word(), fresh());
@@ -166,7 +172,7 @@ impl Hazard {
 
     fn early(&mut self, step: &Step<'_>, hazard: &'static str, early: &Early) -> Outcome {
         let (counter, enough) = early.wait;
-        let target = self.target;
+        let target = step.instruction.inst.target();
         self.report(step, hazard, &early.instruction, |symbols| {
             json!({
                 "register": register_name(early.register.0, early.register.1),
@@ -176,6 +182,34 @@ impl Hazard {
                 "load": symbols.describe(&early.instruction),
             })
         })
+    }
+
+    /// Bytes of LDS that an instruction uses while a copy to or from them is under way.
+    fn copied(&mut self, step: &Step<'_>, accesses: &[Access]) -> Outcome {
+        for met in self.copies.met(step.wave, accesses) {
+            let issuer = Wave {
+                index: met.copy.wave,
+                ..*step.wave
+            };
+            let wave = self.waves.get(&key(&issuer));
+            let Some(early) = wave.and_then(|wave| wave.loads.under_way(met.copy.number)) else {
+                continue;
+            };
+            let hazard = ["lds_read", "lds_write"][usize::from(met.writes)];
+            let (counter, enough) = early.wait;
+            let target = step.instruction.inst.target();
+            self.report(step, hazard, &early.instruction, |symbols| {
+                json!({
+                    "address": format!("{:#x}", met.address),
+                    "counter": counter.name(target),
+                    "wait": counter.wait(target, enough),
+                    "use": symbols.describe(step.instruction),
+                    "load": symbols.describe(&early.instruction),
+                    "copied_by": issuer.index,
+                })
+            })?;
+        }
+        Ok(())
     }
 
     fn close(&mut self, step: &Step<'_>, close: &Close) -> Outcome {
@@ -208,7 +242,7 @@ impl Hazard {
         register: String,
         wait: &str,
     ) -> Outcome {
-        let name = match self.target.generation() {
+        let name = match step.instruction.inst.target().generation() {
             12.. => "s_wait_alu",
             _ => "s_waitcnt_depctr",
         };
@@ -226,6 +260,7 @@ impl Hazard {
 impl Plugin for Hazard {
     fn events(&self) -> Events {
         Events::DISPATCHES
+            | Events::WORKGROUPS
             | Events::WAVES
             | Events::BEFORE
             | Events::READS
@@ -240,8 +275,20 @@ impl Plugin for Hazard {
     }
 
     fn dispatch_begins(&mut self, dispatch: &Dispatch<'_>) -> Outcome {
-        self.target = dispatch.target;
         self.kernels.insert(dispatch.id, dispatch.kernel.to_owned());
+        Ok(())
+    }
+
+    fn dispatch_ends(&mut self, ended: &Ended<'_>) -> Outcome {
+        self.kernels.remove(&ended.id);
+        // Of one that failed, workgroups and waves have not ended.
+        self.waves.retain(|(dispatch, ..), _| *dispatch != ended.id);
+        self.copies.end_dispatch(ended.id);
+        Ok(())
+    }
+
+    fn workgroup_ends(&mut self, workgroup: &Workgroup) -> Outcome {
+        self.copies.end(workgroup.dispatch, workgroup.linear);
         Ok(())
     }
 
@@ -264,7 +311,7 @@ impl Plugin for Hazard {
         }
         wave.recent.issue(facts);
         let lanes = step.wave.lanes;
-        if let Some(kind) = Kind::of(self.target, lanes) {
+        if let Some(kind) = Kind::of(step.instruction.inst.target(), lanes) {
             if let Some(old) = wave.stale.step(kind, facts, lanes) {
                 let register = register_name(RegFile::Sgpr, old.register);
                 self.stale(
@@ -290,7 +337,7 @@ impl Plugin for Hazard {
             }
         }
         let inst = &step.instruction.inst;
-        if Expert::is_possible(self.target) {
+        if Expert::is_possible(step.instruction.inst.target()) {
             wave.expert.follow(inst, state);
             if wave.expert.is_on() {
                 for missing in
@@ -327,6 +374,15 @@ impl Plugin for Hazard {
                 accesses.iter().any(lds),
                 accesses.iter().any(|access| !lds(access)),
             );
+        }
+        let inst = &step.instruction.inst;
+        let number = self.waves.get(&key(step.wave)).map(|w| w.loads.number());
+        match number {
+            Some(number) if copies_lds(inst) => self.copies.copy(step.wave, number, accesses),
+            Some(number) if inst.op().name().contains("barrier_arrive") => {
+                self.copies.arrives(step.wave, number);
+            }
+            _ => self.copied(step, accesses)?,
         }
         Ok(())
     }

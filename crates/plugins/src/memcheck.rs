@@ -1,22 +1,24 @@
 //! `memcheck`: accesses outside allocations and to freed ones, LDS accesses outside the workgroup's, atomics that are
 //! not aligned; on request reads of LDS bytes, VGPR lanes and bytes of global memory that nothing has written.
 
+mod registers;
 mod written;
 
 use foldhash::HashMap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use rocjitsu_isa::RegFile;
+use rocjitsu_isa::Target;
 use rocjitsu_observe::{
-    Access, AccessKind, Allocation, Code, Concurrency, Dispatch, Events, Family, Lines, MemoryView,
-    Outcome, Plugin, Space, State, Step, Touch, Wave, Workgroup,
+    Access, AccessKind, Allocation, Code, Concurrency, Dispatch, Ended, Events, Family, Given,
+    Lines, MemoryView, Outcome, Plugin, Space, State, Step, Touch, Wave, Workgroup,
 };
 use serde_json::{Value, json};
 
 use crate::options::Options;
 use crate::symbols::Symbols;
 use crate::trace::register_name;
+use registers::{Needs, Registers};
 use written::Written;
 
 /// What a run has to do with its memory so that `memcheck` finds what it was asked for.
@@ -84,17 +86,16 @@ pub fn make(mut options: Options, lines: Lines) -> Result<Box<dyn Plugin>, Strin
         lines,
         fail,
         uninitialised: uninitialised.local,
-        written: uninitialised.global.then(Written::default),
+        follows: uninitialised.global,
         redzone: redzone.unwrap_or(0),
         room: BTreeMap::new(),
         heat: heat.then(BTreeMap::new),
         symbols: Symbols::default(),
-        memory: None,
-        kernels: HashMap::default(),
-        recent: None,
-        past: BTreeMap::new(),
+        gpus: HashMap::default(),
+        running: HashMap::default(),
         lds: HashMap::default(),
         registers: HashMap::default(),
+        needs: HashMap::default(),
         found: BTreeMap::new(),
     }))
 }
@@ -105,51 +106,72 @@ const LINE: u64 = 64;
 /// Red zones are no larger, so that addresses suffice.
 const LARGEST_REDZONE: u64 = 1 << 32;
 
-/// VGPRs that a wave may start with: work-item ids.
-const GIVEN: u16 = 3;
-
 type WaveKey = (u64, u64, u32);
 
 /// Bytes read and written, by page of 4 KiB from the start of an allocation.
 type Heat = BTreeMap<u64, [u64; 2]>;
+
+/// A GPU's memory, by [`Dispatch::gpu`].
+struct Gpu {
+    memory: Arc<dyn MemoryView>,
+    /// Allocations that existed when an earlier dispatch began.
+    past: BTreeMap<u64, Allocation>,
+    /// Bytes that were written, if reads of others are looked for.
+    written: Option<Written>,
+}
+
+/// A dispatch under way: queues and GPUs work at the same time.
+struct Running {
+    gpu: usize,
+    kernel: String,
+    /// LDS bytes that it asked for.
+    lds: u32,
+    /// Registers that waves start with.
+    given: Given,
+    /// The allocation that the last access was in.
+    recent: Option<Allocation>,
+}
 
 struct Memcheck {
     lines: Lines,
     fail: bool,
     /// Whether reads of LDS and registers are looked at.
     uninitialised: bool,
-    /// Bytes of global memory that were written, if reads of others are looked for.
-    written: Option<Written>,
+    /// Whether reads of global memory that nothing has written are looked for.
+    follows: bool,
     /// Bytes around allocations in which an access is meant for these.
     redzone: u64,
-    /// Allocations by their start, and whether they have such room beside them.
-    room: BTreeMap<u64, bool>,
-    /// The heat of allocations, by their start, if it is wanted.
-    heat: Option<BTreeMap<u64, (Allocation, Heat)>>,
+    /// Allocations by GPU and start, and whether they have such room beside them.
+    room: BTreeMap<(usize, u64), bool>,
+    /// The heat of allocations, by GPU and start, if it is wanted.
+    heat: Option<BTreeMap<(usize, u64), (Allocation, Heat)>>,
     symbols: Symbols,
-    memory: Option<Arc<dyn MemoryView>>,
-    /// Name and LDS bytes of the kernels, by dispatch.
-    kernels: HashMap<u64, (String, u32)>,
-    /// The allocation that the last access was in.
-    recent: Option<Allocation>,
-    /// Allocations that existed when an earlier dispatch began.
-    past: BTreeMap<u64, Allocation>,
+    gpus: HashMap<usize, Gpu>,
+    /// By the dispatch's number.
+    running: HashMap<u64, Running>,
     /// LDS bytes that have been written, by workgroup.
     lds: HashMap<(u64, u64), Vec<bool>>,
-    /// Lanes of VGPRs that have been written, by wave.
-    registers: HashMap<WaveKey, HashMap<(bool, u16), u64>>,
+    /// What the registers of waves hold.
+    registers: HashMap<WaveKey, Registers>,
+    /// What instructions need of registers, by target, address and word.
+    needs: HashMap<(Target, u64, u128), Arc<Needs>>,
     /// Errors by kind and address of the instruction, with how often they were met.
     found: BTreeMap<(&'static str, String, u64), u64>,
 }
 
 /// Counts an access that lies in an allocation.
-fn warm(heat: &mut BTreeMap<u64, (Allocation, Heat)>, inside: &Allocation, access: &Access) {
+fn warm(
+    heat: &mut BTreeMap<(usize, u64), (Allocation, Heat)>,
+    gpu: usize,
+    inside: &Allocation,
+    access: &Access,
+) {
     let offset = access.address.wrapping_sub(inside.start);
     if offset >= inside.bytes {
         return;
     }
     let (known, pages) = heat
-        .entry(inside.start)
+        .entry((gpu, inside.start))
         .or_insert_with(|| (inside.clone(), Heat::new()));
     if known != inside {
         // Another one lies where one was freed; its pages are its own.
@@ -173,13 +195,13 @@ fn kind_name(kind: AccessKind) -> &'static str {
     }
 }
 
+/// Something wrong with an access: its kind and what is known of it.
+type Wrong = (&'static str, Value);
+
 impl Memcheck {
     fn report(&mut self, error: &'static str, step: &Step<'_>, detail: Value) -> Outcome {
-        let kernel = self
-            .kernels
-            .get(&step.wave.dispatch)
-            .map(|(name, _)| name.clone())
-            .unwrap_or_default();
+        let running = self.running.get(&step.wave.dispatch);
+        let kernel = running.map(|r| r.kernel.clone()).unwrap_or_default();
         let place = (error, kernel, step.instruction.pc);
         let count = self.found.entry(place.clone()).or_default();
         *count += 1;
@@ -202,7 +224,10 @@ impl Memcheck {
     }
 
     /// What is wrong with a global access.
-    fn global(&mut self, access: &Access, scalar: bool) -> Option<(&'static str, Value)> {
+    fn global(&mut self, step: &Step<'_>, access: &Access) -> Option<Wrong> {
+        let scalar = step.instruction.family == Family::Scalar;
+        let running = self.running.get_mut(&step.wave.dispatch)?;
+        let gpu = self.gpus.get(&running.gpu)?;
         // Compilers widen scalar loads as far as the line that they are in goes.
         let room = if scalar { LINE } else { 1 };
         let inside = |a: &Allocation| {
@@ -210,19 +235,16 @@ impl Memcheck {
             let end = a.bytes.next_multiple_of(room);
             offset < a.bytes && u64::from(access.bytes) <= end - offset
         };
-        if self.recent.as_ref().is_some_and(inside) {
+        if running.recent.as_ref().is_some_and(inside) {
             return None;
         }
-        let memory = self.memory.as_ref()?;
-        let found = memory.allocation(access.address);
-        let near = memory.describe(access.address);
-        match found {
+        match gpu.memory.allocation(access.address) {
             Some(allocation) if inside(&allocation) => {
-                self.recent = Some(allocation);
+                running.recent = Some(allocation);
                 None
             }
             // Runs that lie one behind the other may be parts of one allocation of the program.
-            Some(allocation) if is_followed(&**memory, &allocation, access) => None,
+            Some(allocation) if is_followed(&*gpu.memory, &allocation, access) => None,
             Some(allocation) => {
                 let mut place = outside(&allocation, access.address);
                 if place.get("side").is_none() {
@@ -233,80 +255,133 @@ impl Memcheck {
                 Some(("out_of_bounds", place))
             }
             None => {
-                let earlier = self.past.range(..=access.address).next_back();
+                let earlier = gpu.past.range(..=access.address).next_back();
                 let freed = earlier.filter(|(_, a)| access.address - a.start < a.bytes);
                 Some(match freed {
                     Some((_, a)) => ("use_after_free", outside(a, access.address)),
-                    None => match beside(&**memory, access.address, self.redzone) {
+                    None => match beside(&*gpu.memory, access.address, self.redzone) {
                         Some(a) => ("out_of_bounds", outside(&a, access.address)),
-                        None => ("unmapped", json!({ "near": near })),
+                        None => {
+                            let near = gpu.memory.describe(access.address);
+                            ("unmapped", json!({ "near": near }))
+                        }
                     },
                 })
             }
         }
     }
 
-    fn check(&mut self, step: &Step<'_>, access: &Access, state: &dyn State) -> Outcome {
-        let mut wrong = match access.space {
-            Space::Global => {
-                let scalar = step.instruction.family == Family::Scalar;
-                self.global(access, scalar)
+    /// What is wrong with an access of LDS.
+    fn lds(&self, step: &Step<'_>, access: &Access, allocated: usize) -> Option<Wrong> {
+        // Hardware allocates blocks; what the kernel asked for is less.
+        let running = self.running.get(&step.wave.dispatch);
+        let asked = running.map(|r| u64::from(r.lds.next_multiple_of(4)));
+        let size = asked.unwrap_or(allocated as u64);
+        let end = access.address + u64::from(access.bytes);
+        (end > size).then(|| ("lds_out_of_bounds", json!({ "bytes": size })))
+    }
+
+    /// Whether an atomic access is not aligned, with the memory that it is to.
+    fn misaligned(&self, step: &Step<'_>, access: &Access, allocated: usize) -> Option<Wrong> {
+        let aligned = access.address.is_multiple_of(access.bytes.into());
+        if access.kind != AccessKind::Atomic || aligned {
+            return None;
+        }
+        let running = self.running.get(&step.wave.dispatch);
+        let memory = running.and_then(|r| self.gpus.get(&r.gpu));
+        let memory = memory.map(|gpu| &gpu.memory);
+        let detail = match (access.space, memory) {
+            (Space::Lds, _) => {
+                json!({ "bytes": running.map_or(allocated as u64, |r| r.lds.into()) })
             }
+            (_, Some(memory)) => match memory.allocation(access.address) {
+                Some(found) => outside(&found, access.address),
+                None => json!({ "near": memory.describe(access.address) }),
+            },
+            (_, None) => json!({}),
+        };
+        Some(("misaligned_atomic", detail))
+    }
+
+    fn check(&mut self, step: &Step<'_>, access: &Access, state: &dyn State) -> Outcome {
+        let allocated = state.lds().len();
+        let mut wrong = match access.space {
+            Space::Global => self.global(step, access),
             // The engine itself checks every lane's scratch.
             Space::Scratch => None,
-            Space::Lds => {
-                // Hardware allocates blocks; what the kernel asked for is less.
-                let asked = self.kernels.get(&step.wave.dispatch);
-                let size = asked.map_or(state.lds().len() as u64, |(_, bytes)| {
-                    u64::from(bytes.next_multiple_of(4))
-                });
-                let end = access.address + u64::from(access.bytes);
-                (end > size).then(|| ("lds_out_of_bounds", json!({ "bytes": size })))
-            }
+            Space::Lds => self.lds(step, access, allocated),
         };
-        if wrong.is_none() && access.space == Space::Global {
-            wrong = self.global_bytes(step, access);
+        if wrong.is_none() {
+            wrong = match access.space {
+                Space::Global => self.global_bytes(step, access),
+                Space::Lds if self.uninitialised => self.lds_bytes(step, access, allocated),
+                _ => None,
+            };
         }
-        if access.kind == AccessKind::Atomic && !access.address.is_multiple_of(access.bytes.into())
-        {
-            wrong = Some(("misaligned_atomic", json!({})));
+        let misaligned = self.misaligned(step, access, allocated);
+        for (error, mut detail) in wrong.into_iter().chain(misaligned) {
+            detail["access"] = kind_name(access.kind).into();
+            detail["address"] = format!("{:#x}", access.address).into();
+            detail["size"] = access.bytes.into();
+            detail["lane"] = access.lane.into();
+            self.report(error, step, detail)?;
         }
-        if wrong.is_none() && self.uninitialised && access.space == Space::Lds {
-            wrong = self.lds_bytes(step, access, state.lds().len());
-        }
-        let Some((error, mut detail)) = wrong else {
-            return Ok(());
-        };
-        detail["access"] = kind_name(access.kind).into();
-        detail["address"] = format!("{:#x}", access.address).into();
-        detail["size"] = access.bytes.into();
-        detail["lane"] = access.lane.into();
-        self.report(error, step, detail)
+        Ok(())
     }
 
     /// Notes bytes of global memory that are written, and looks whether those read have been.
-    fn global_bytes(&mut self, step: &Step<'_>, access: &Access) -> Option<(&'static str, Value)> {
-        let written = self.written.as_mut()?;
-        let memory = self.memory.as_ref()?;
-        let inside = self.recent.as_ref()?;
+    fn global_bytes(&mut self, step: &Step<'_>, access: &Access) -> Option<Wrong> {
+        if !self.follows {
+            return None;
+        }
+        let running = self.running.get(&step.wave.dispatch)?;
+        if access.kind != AccessKind::Load {
+            // Where GPUs share addresses they share memory.
+            let others = self.gpus.iter_mut().filter(|(id, _)| **id != running.gpu);
+            others.for_each(|(_, gpu)| {
+                if let Some(written) = &mut gpu.written {
+                    written.store(access);
+                }
+            });
+        }
+        let Gpu {
+            memory, written, ..
+        } = self.gpus.get_mut(&running.gpu)?;
+        let inside = running.recent.as_ref()?;
         // The host reads and writes it while kernels run.
         if matches!(inside.label.as_str(), "GTT" | "user pointer") {
             return None;
         }
         let scalar = step.instruction.family == Family::Scalar;
-        let byte = written.access(&**memory, access, scalar)?;
+        let byte = written.as_mut()?.access(&**memory, access, scalar)?;
         let mut detail = outside(inside, byte);
         detail["byte"] = format!("{byte:#x}").into();
         Some(("uninitialised_memory", detail))
     }
 
+    /// What an instruction needs of registers.
+    fn needs(&mut self, step: &Step<'_>) -> Arc<Needs> {
+        let inst = &step.instruction.inst;
+        let place = (inst.target(), step.instruction.pc, inst.word());
+        let needs = self.needs.entry(place);
+        needs.or_insert_with(|| Arc::new(Needs::of(inst))).clone()
+    }
+
+    /// What the registers of a wave hold.
+    fn registers(&mut self, wave: &Wave) -> &mut Registers {
+        let running = self.running.get(&wave.dispatch);
+        let given = running.map(|running| running.given).unwrap_or_default();
+        let key = (wave.dispatch, wave.group, wave.index);
+        let known = self.registers.entry(key);
+        known.or_insert_with(|| Registers::new(&given))
+    }
+
     /// Notes LDS bytes that are written, and looks whether those read have been.
-    fn lds_bytes(
-        &mut self,
-        step: &Step<'_>,
-        access: &Access,
-        size: usize,
-    ) -> Option<(&'static str, Value)> {
+    fn lds_bytes(&mut self, step: &Step<'_>, access: &Access, size: usize) -> Option<Wrong> {
+        // Rows of tensors are told of with the padding between them, which is not read.
+        if access.kind == AccessKind::Load && step.instruction.mnemonic().starts_with("tensor_") {
+            return None;
+        }
         let group = (step.wave.dispatch, step.wave.group);
         let written = self.lds.entry(group).or_insert_with(|| vec![false; size]);
         let start = access.address as usize;
@@ -399,10 +474,6 @@ fn is_followed(memory: &dyn MemoryView, first: &Allocation, access: &Access) -> 
     true
 }
 
-fn is_vector(touch: &&Touch) -> bool {
-    matches!(touch.file, RegFile::Vgpr | RegFile::Agpr)
-}
-
 impl Plugin for Memcheck {
     fn events(&self) -> Events {
         let always = Events::DISPATCHES | Events::ACCESSES | Events::WORKGROUPS;
@@ -423,18 +494,39 @@ impl Plugin for Memcheck {
     }
 
     fn dispatch_begins(&mut self, dispatch: &Dispatch<'_>) -> Outcome {
-        let kernel = (dispatch.kernel.to_owned(), dispatch.lds);
-        self.kernels.insert(dispatch.id, kernel);
-        self.recent = None;
-        if let Some(written) = &mut self.written {
+        let gpu = self.gpus.entry(dispatch.gpu()).or_insert_with(|| Gpu {
+            memory: dispatch.memory.clone(),
+            past: BTreeMap::new(),
+            written: self.follows.then(Written::default),
+        });
+        if let Some(written) = &mut gpu.written {
             written.forget();
         }
-        let now = dispatch.memory.allocations();
+        let now = gpu.memory.allocations();
         if self.redzone > 0 {
-            self.room.extend(with_room(&now, self.redzone));
+            let room = with_room(&now, self.redzone);
+            let of = dispatch.gpu();
+            self.room
+                .extend(room.map(|(start, has)| ((of, start), has)));
         }
-        self.past.extend(now.into_iter().map(|a| (a.start, a)));
-        self.memory = Some(dispatch.memory.clone());
+        gpu.past.extend(now.into_iter().map(|a| (a.start, a)));
+        let running = Running {
+            gpu: dispatch.gpu(),
+            kernel: dispatch.kernel.to_owned(),
+            lds: dispatch.lds,
+            given: dispatch.given,
+            recent: None,
+        };
+        self.running.insert(dispatch.id, running);
+        Ok(())
+    }
+
+    fn dispatch_ends(&mut self, ended: &Ended<'_>) -> Outcome {
+        self.running.remove(&ended.id);
+        // Of one that failed, workgroups and waves have not ended.
+        self.lds.retain(|(dispatch, _), _| *dispatch != ended.id);
+        self.registers
+            .retain(|(dispatch, ..), _| *dispatch != ended.id);
         Ok(())
     }
 
@@ -452,45 +544,42 @@ impl Plugin for Memcheck {
     fn accesses(&mut self, step: &Step<'_>, accesses: &[Access], state: &dyn State) -> Outcome {
         accesses.iter().try_for_each(|access| {
             self.check(step, access, state)?;
-            if let (Some(heat), Some(inside)) = (&mut self.heat, &self.recent)
+            let running = self.running.get(&step.wave.dispatch);
+            if let (Some(heat), Some(running)) = (&mut self.heat, running)
+                && let Some(inside) = &running.recent
                 && access.space == Space::Global
             {
-                warm(heat, inside, access);
+                warm(heat, running.gpu, inside, access);
             }
             Ok(())
         })
     }
 
     fn reads(&mut self, step: &Step<'_>, touched: &[Touch], _: &dyn State) -> Outcome {
-        let wave = (step.wave.dispatch, step.wave.group, step.wave.index);
+        let needs = self.needs(step);
+        let known = self.registers(step.wave);
         let mut missing = BTreeSet::new();
-        let known = self.registers.entry(wave).or_default();
-        for touch in touched.iter().filter(is_vector) {
-            let is_agpr = touch.file == RegFile::Agpr;
-            if !is_agpr && touch.register < GIVEN {
-                continue;
-            }
-            let written = known.entry((is_agpr, touch.register)).or_default();
-            let unwritten = touch.lanes & step.exec & !*written;
-            if unwritten != 0 {
-                *written |= unwritten;
-                missing.insert((register_name(touch.file, touch.register), unwritten));
+        for touch in touched {
+            if let Some((lanes, bytes)) = known.read(step, &needs, touch) {
+                let register = register_name(touch.file, touch.register);
+                missing.insert((register, lanes, bytes));
             }
         }
-        missing.into_iter().try_for_each(|(register, lanes)| {
-            let detail = json!({ "register": register, "lanes": format!("{lanes:#x}") });
-            self.report("uninitialised_register", step, detail)
-        })
+        missing
+            .into_iter()
+            .try_for_each(|(register, lanes, bytes)| {
+                let mut detail = json!({ "register": register });
+                if lanes != 0 {
+                    detail["lanes"] = format!("{lanes:#x}").into();
+                    detail["bytes"] = format!("{bytes:#x}").into();
+                }
+                self.report("uninitialised_register", step, detail)
+            })
     }
 
     fn writes(&mut self, step: &Step<'_>, touched: &[Touch], _: &dyn State) -> Outcome {
-        let wave = (step.wave.dispatch, step.wave.group, step.wave.index);
-        let known = self.registers.entry(wave).or_default();
-        for touch in touched.iter().filter(is_vector) {
-            *known
-                .entry((touch.file == RegFile::Agpr, touch.register))
-                .or_default() |= touch.lanes;
-        }
+        let needs = self.needs(step);
+        self.registers(step.wave).write(&needs, touched);
         Ok(())
     }
 

@@ -33,26 +33,16 @@ pub fn make(mut options: Options, lines: Lines) -> Result<Box<dyn Plugin>, Strin
     let limit = options.parse("limit")?.unwrap_or(100);
     options.finish(&["fail", "limit", "file"])?;
     Ok(Box::new(Race {
-        lines,
-        fail,
-        limit,
-        symbols: Symbols::default(),
-        memory: None,
-        kernel: String::new(),
-        rules: Rules::of(Target::Gfx942),
-        cluster: 1,
-        waves: Vec::new(),
-        numbers: HashMap::default(),
-        groups: HashMap::default(),
-        clusters: HashMap::default(),
-        global: Shadow::default(),
-        sync: HashMap::default(),
-        sites: Vec::new(),
-        places: HashMap::default(),
+        reports: Reports {
+            lines,
+            fail,
+            limit,
+            symbols: Symbols::default(),
+            found: BTreeMap::new(),
+            total: 0,
+        },
+        running: HashMap::default(),
         facts: HashMap::default(),
-        found: BTreeMap::new(),
-        total: 0,
-        stores: Vec::new(),
     }))
 }
 
@@ -79,7 +69,7 @@ fn byte_at(state: &dyn State, space: Space, at: u64) -> Option<u8> {
 }
 
 /// A wave of the dispatch, by its number in order of appearance.
-struct Known {
+struct Member {
     wave: Wave,
     front: Wavefront,
 }
@@ -98,18 +88,36 @@ struct Group {
     objects: HashSet<u64>,
 }
 
+/// What is known of instructions, by target and address; the word tells whether it is still the same one.
+type Known = HashMap<(Target, u64), (u128, Arc<Facts>)>;
+
 struct Race {
+    reports: Reports,
+    /// Dispatches under way, by number: queues and GPUs work at the same time.
+    running: HashMap<u64, Running>,
+    facts: Known,
+}
+
+/// Races of the run.
+struct Reports {
     lines: Lines,
     fail: bool,
     /// Races told at most.
     limit: usize,
     symbols: Symbols,
-    memory: Option<Arc<dyn MemoryView>>,
+    /// Races by kernel and instructions, with how often they were met.
+    found: BTreeMap<(InLds, String, u64, u64), u64>,
+    total: u64,
+}
+
+/// A dispatch under way.
+struct Running {
+    memory: Arc<dyn MemoryView>,
     kernel: String,
     rules: Rules,
     /// Workgroups of a cluster.
     cluster: u64,
-    waves: Vec<Known>,
+    waves: Vec<Member>,
     numbers: HashMap<(u64, u32), u32>,
     groups: HashMap<u64, Group>,
     /// Barriers of clusters.
@@ -120,11 +128,6 @@ struct Race {
     /// Instructions that accessed memory, by number.
     sites: Vec<Instruction>,
     places: HashMap<u64, u32>,
-    /// What is known of instructions, by address; the word tells whether it is still the same one.
-    facts: HashMap<u64, (u128, Arc<Facts>)>,
-    /// Races by the instructions, with how often they were met.
-    found: BTreeMap<(InLds, u64, u64), u64>,
-    total: u64,
     /// Stores of the instruction under way that meet an earlier one, and the byte that this one left.
     stores: Vec<(Meeting, u8)>,
 }
@@ -133,12 +136,31 @@ struct Race {
 const WORKGROUP_BARRIER: u8 = 0;
 const CLUSTER_BARRIER: u8 = 17;
 
-impl Race {
+impl Running {
+    fn new(dispatch: &Dispatch<'_>) -> Running {
+        let cluster = dispatch.cluster.iter().map(|&n| u64::from(n));
+        Running {
+            memory: dispatch.memory.clone(),
+            kernel: dispatch.kernel.to_owned(),
+            rules: Rules::of(dispatch.target),
+            cluster: cluster.product::<u64>().max(1),
+            waves: Vec::new(),
+            numbers: HashMap::default(),
+            groups: HashMap::default(),
+            clusters: HashMap::default(),
+            global: Shadow::default(),
+            sync: HashMap::default(),
+            sites: Vec::new(),
+            places: HashMap::default(),
+            stores: Vec::new(),
+        }
+    }
+
     fn number(&mut self, wave: &Wave) -> u32 {
         let next = self.waves.len() as u32;
         let number = *self.numbers.entry((wave.group, wave.index)).or_insert(next);
         if number == next {
-            self.waves.push(Known {
+            self.waves.push(Member {
                 wave: *wave,
                 front: Wavefront::new(next),
             });
@@ -146,13 +168,14 @@ impl Race {
         number
     }
 
-    fn facts(&mut self, instruction: &Instruction) -> Arc<Facts> {
+    fn facts(&self, all: &mut Known, instruction: &Instruction) -> Arc<Facts> {
         let word = instruction.inst.word();
-        match self.facts.get(&instruction.pc) {
+        let place = (instruction.inst.target(), instruction.pc);
+        match all.get(&place) {
             Some((known, facts)) if *known == word => facts.clone(),
             _ => {
                 let facts = Arc::new(self.rules.facts(instruction));
-                self.facts.insert(instruction.pc, (word, facts.clone()));
+                all.insert(place, (word, facts.clone()));
                 facts
             }
         }
@@ -194,8 +217,9 @@ impl Race {
         access: &Access,
         facts: &Facts,
         state: &dyn State,
+        reports: &mut Reports,
     ) -> Outcome {
-        let Known { wave, front } = &self.waves[number as usize];
+        let Member { wave, front } = &self.waves[number as usize];
         let group = wave.group;
         let global = access.space == Space::Global;
         let class = self.rules.classify(access);
@@ -251,7 +275,7 @@ impl Race {
             let stores = of.write && access.kind == AccessKind::Store && !of.atomic;
             match stores.then(|| byte_at(state, access.space, at)).flatten() {
                 Some(byte) => self.stores.push((race, byte)),
-                None => self.report(&race)?,
+                None => reports.report(self, &race)?,
             }
         }
         self.synchronise(number, access, class, flags.object);
@@ -297,9 +321,16 @@ impl Race {
         }
     }
 
-    fn party(&self, number: u32, site: u32, lane: u8, write: bool, atomic: bool) -> Value {
+    fn party(
+        &self,
+        symbols: &Symbols,
+        number: u32,
+        site: u32,
+        lane: u8,
+        (write, atomic): (bool, bool),
+    ) -> Value {
         let wave = &self.waves[number as usize].wave;
-        let mut party = self.symbols.describe(&self.sites[site as usize]);
+        let mut party = symbols.describe(&self.sites[site as usize]);
         party["access"] = match (atomic, write) {
             (true, _) => "atomic",
             (false, true) => "store",
@@ -312,7 +343,47 @@ impl Race {
         party
     }
 
-    fn report(&mut self, race: &Meeting) -> Outcome {
+    fn wave_ends(&mut self, wave: &Wave) {
+        let number = self.number(wave);
+        self.resume(number);
+        let known = self.waves[number as usize].front.at_barrier();
+        let group = self.groups.entry(wave.group).or_default();
+        group.ended.join(&known);
+        // Phases that it has not signalled do not wait for it any more, and complete behind its end.
+        for ((slot, _), (clocks, signalled)) in &mut group.barriers {
+            if *slot == WORKGROUP_BARRIER && !signalled.contains(&number) {
+                clocks.join(&known);
+            }
+        }
+        self.waves[number as usize].front.forget();
+    }
+
+    fn barrier(&mut self, wave: &Wave, barrier: Barrier) {
+        let number = self.number(wave);
+        let group = wave.group;
+        match barrier {
+            Barrier::Signal { slot, phase } => {
+                let known = self.waves[number as usize].front.at_barrier();
+                if slot == CLUSTER_BARRIER {
+                    let key = (group / self.cluster, phase);
+                    self.clusters.entry(key).or_default().join(&known);
+                } else {
+                    let group = self.groups.entry(group).or_default();
+                    let (clocks, signalled) = group.barriers.entry((slot, phase)).or_default();
+                    clocks.join(&group.ended);
+                    clocks.join(&known);
+                    signalled.push(number);
+                }
+            }
+            Barrier::Wait { slot, phase } => {
+                self.waves[number as usize].front.waits = Some((slot, phase));
+            }
+        }
+    }
+}
+
+impl Reports {
+    fn report(&mut self, running: &Running, race: &Meeting) -> Outcome {
         let Meeting {
             old,
             number,
@@ -323,26 +394,31 @@ impl Race {
         self.total += 1;
         let lds = access.space == Space::Lds;
         let pcs = (
-            self.sites[old.site as usize].pc,
-            self.sites[site as usize].pc,
+            running.sites[old.site as usize].pc,
+            running.sites[site as usize].pc,
         );
-        let count = self.found.entry((lds, pcs.0, pcs.1)).or_default();
+        let count = self
+            .found
+            .entry((lds, running.kernel.clone(), pcs.0, pcs.1))
+            .or_default();
         *count += 1;
         if *count > 1 || self.found.len() > self.limit {
             return Ok(());
         }
         let of = old.flags();
         let writes = access.kind != AccessKind::Load;
+        let party =
+            |number, site, lane, does| running.party(&self.symbols, number, site, lane, does);
         let mut record = json!({
             "plugin": "race",
             "space": if lds { "lds" } else { "global" },
-            "kernel": self.kernel,
+            "kernel": running.kernel,
             "address": format!("{at:#x}"),
-            "first": self.party(old.wave, old.site, old.lane, of.write, of.atomic),
-            "second": self.party(number, site, access.lane, writes, access.kind == AccessKind::Atomic),
+            "first": party(old.wave, old.site, old.lane, (of.write, of.atomic)),
+            "second": party(number, site, access.lane, (writes, access.kind == AccessKind::Atomic)),
         });
-        if let Some(memory) = self.memory.as_ref().filter(|_| !lds) {
-            record["where"] = memory.describe(at).into();
+        if !lds {
+            record["where"] = running.memory.describe(at).into();
         }
         self.lines.line(&record.to_string())
     }
@@ -364,125 +440,98 @@ impl Plugin for Race {
     }
 
     fn code_loaded(&mut self, code: &Code<'_>) -> Outcome {
-        self.symbols.add(code);
+        self.reports.symbols.add(code);
         Ok(())
     }
 
     fn dispatch_begins(&mut self, dispatch: &Dispatch<'_>) -> Outcome {
-        self.kernel = dispatch.kernel.to_owned();
-        self.rules = Rules::of(dispatch.target);
-        self.memory = Some(dispatch.memory.clone());
-        self.cluster = dispatch
-            .cluster
-            .iter()
-            .map(|&n| u64::from(n))
-            .product::<u64>()
-            .max(1);
+        self.running.insert(dispatch.id, Running::new(dispatch));
         Ok(())
     }
 
-    /// A dispatch ends before the next begins: nothing of it can race any more.
-    fn dispatch_ends(&mut self, _: &Ended<'_>) -> Outcome {
-        self.waves.clear();
-        self.numbers.clear();
-        self.groups.clear();
-        self.clusters.clear();
-        self.global = Shadow::default();
-        self.sync.clear();
-        self.sites.clear();
-        self.places.clear();
+    fn dispatch_ends(&mut self, ended: &Ended<'_>) -> Outcome {
+        self.running.remove(&ended.id);
         Ok(())
     }
 
     fn wave_begins(&mut self, wave: &Wave) -> Outcome {
-        self.number(wave);
+        if let Some(running) = self.running.get_mut(&wave.dispatch) {
+            running.number(wave);
+        }
         Ok(())
     }
 
     fn wave_ends(&mut self, wave: &Wave) -> Outcome {
-        let number = self.number(wave);
-        self.resume(number);
-        let known = self.waves[number as usize].front.at_barrier();
-        let group = self.groups.entry(wave.group).or_default();
-        group.ended.join(&known);
-        // Phases that it has not signalled do not wait for it any more, and complete behind its end.
-        for ((slot, _), (clocks, signalled)) in &mut group.barriers {
-            if *slot == WORKGROUP_BARRIER && !signalled.contains(&number) {
-                clocks.join(&known);
-            }
+        if let Some(running) = self.running.get_mut(&wave.dispatch) {
+            running.wave_ends(wave);
         }
-        self.waves[number as usize].front.forget();
         Ok(())
     }
 
     fn workgroup_ends(&mut self, workgroup: &Workgroup) -> Outcome {
-        self.groups.remove(&workgroup.linear);
-        Ok(())
-    }
-
-    fn before(&mut self, step: &Step<'_>, _: &dyn State) -> Outcome {
-        let number = self.number(step.wave);
-        self.resume(number);
-        let facts = self.facts(step.instruction);
-        self.waves[number as usize].front.before(&facts);
-        Ok(())
-    }
-
-    fn accesses(&mut self, step: &Step<'_>, accesses: &[Access], state: &dyn State) -> Outcome {
-        let number = self.number(step.wave);
-        let site = self.site(step.instruction);
-        let facts = self.facts(step.instruction);
-        for access in accesses.iter().filter(|a| a.space != Space::Scratch) {
-            self.access(number, site, access, &facts, state)?;
+        if let Some(running) = self.running.get_mut(&workgroup.dispatch) {
+            running.groups.remove(&workgroup.linear);
         }
         Ok(())
     }
 
-    fn after(&mut self, _: &Step<'_>, state: &dyn State) -> Outcome {
-        for (race, before) in std::mem::take(&mut self.stores) {
+    fn before(&mut self, step: &Step<'_>, _: &dyn State) -> Outcome {
+        let Some(running) = self.running.get_mut(&step.wave.dispatch) else {
+            return Ok(());
+        };
+        let number = running.number(step.wave);
+        running.resume(number);
+        let facts = running.facts(&mut self.facts, step.instruction);
+        running.waves[number as usize].front.before(&facts);
+        Ok(())
+    }
+
+    fn accesses(&mut self, step: &Step<'_>, accesses: &[Access], state: &dyn State) -> Outcome {
+        let Some(running) = self.running.get_mut(&step.wave.dispatch) else {
+            return Ok(());
+        };
+        let number = running.number(step.wave);
+        let site = running.site(step.instruction);
+        let facts = running.facts(&mut self.facts, step.instruction);
+        for access in accesses.iter().filter(|a| a.space != Space::Scratch) {
+            running.access(number, site, access, &facts, state, &mut self.reports)?;
+        }
+        Ok(())
+    }
+
+    fn after(&mut self, step: &Step<'_>, state: &dyn State) -> Outcome {
+        let Some(running) = self.running.get_mut(&step.wave.dispatch) else {
+            return Ok(());
+        };
+        for (race, before) in std::mem::take(&mut running.stores) {
             let now = byte_at(state, race.access.space, race.at);
             if now != Some(before) {
-                self.report(&race)?;
+                self.reports.report(running, &race)?;
             }
         }
         Ok(())
     }
 
     fn barrier(&mut self, step: &Step<'_>, barrier: Barrier) -> Outcome {
-        let number = self.number(step.wave);
-        let group = step.wave.group;
-        match barrier {
-            Barrier::Signal { slot, phase } => {
-                let known = self.waves[number as usize].front.at_barrier();
-                if slot == CLUSTER_BARRIER {
-                    let key = (group / self.cluster, phase);
-                    self.clusters.entry(key).or_default().join(&known);
-                } else {
-                    let group = self.groups.entry(group).or_default();
-                    let (clocks, signalled) = group.barriers.entry((slot, phase)).or_default();
-                    clocks.join(&group.ended);
-                    clocks.join(&known);
-                    signalled.push(number);
-                }
-            }
-            Barrier::Wait { slot, phase } => {
-                self.waves[number as usize].front.waits = Some((slot, phase));
-            }
+        if let Some(running) = self.running.get_mut(&step.wave.dispatch) {
+            running.barrier(step.wave, barrier);
         }
         Ok(())
     }
 
     fn finish(&mut self) -> Outcome {
+        let reports = &self.reports;
+        let count = reports.found.len();
         let record = json!({
             "plugin": "race",
             "event": "summary",
-            "races": self.found.len(),
-            "times": self.total,
+            "races": count,
+            "times": reports.total,
         });
-        self.lines.line(&record.to_string())?;
-        self.lines.flush()?;
-        if self.fail && !self.found.is_empty() {
-            return Err(format!("{} data races", self.found.len()));
+        reports.lines.line(&record.to_string())?;
+        reports.lines.flush()?;
+        if reports.fail && count > 0 {
+            return Err(format!("{count} data races"));
         }
         Ok(())
     }

@@ -7,6 +7,7 @@
 //! - [`report`]: what the program did, written at its end and while it runs.
 //! - [`gdb`]: its debugger, if there is one.
 //! - [`measure`]: what this library costs the program, if that is wanted.
+//! - [`runtime`]: whether the program's ROCr knows the GPUs.
 //! - [`tree`]: what the simulated trees say, in the C library's terms.
 //! - `hooks`: the functions the program calls.
 //!
@@ -29,4 +30,5 @@ pub mod paths;
 pub mod process;
 pub mod real;
 pub mod report;
+pub mod runtime;
 pub mod tree;

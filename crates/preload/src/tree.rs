@@ -76,7 +76,8 @@ pub fn stat(driver: &Driver, path: &Path, follow: bool) -> Answer<Stat> {
     Some(find(driver, path, follow)?.map(|(_, found)| to_c(&found.stat())))
 }
 
-fn to_c(stat: &topology::Stat) -> Stat {
+/// The C structure.
+pub fn to_c(stat: &topology::Stat) -> Stat {
     // SAFETY: a stat structure is plain numbers, for which zeros are valid.
     let mut out: Stat = unsafe { std::mem::zeroed() };
     out.st_dev = libc::makedev(FILE_SYSTEM.0, FILE_SYSTEM.1);

@@ -14,6 +14,11 @@ fn library() -> PathBuf {
 }
 
 fn compile(name: &str) -> PathBuf {
+    compile_as(name, name, &[])
+}
+
+/// Compiles a source to a file of another name, with further arguments.
+fn compile_as(source: &str, name: &str, further: &[&std::ffi::OsStr]) -> PathBuf {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c");
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let done = Command::new("cc")
@@ -27,7 +32,8 @@ fn compile(name: &str) -> PathBuf {
             "-o",
         ])
         .arg(&program)
-        .arg(sources.join(name).with_extension("c"))
+        .arg(sources.join(source).with_extension("c"))
+        .args(further)
         .status()
         .expect("a C compiler (cc) is needed");
     assert!(done.success());
@@ -42,6 +48,11 @@ fn files() -> &'static Path {
 fn processes() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| compile("processes"))
+}
+
+fn memory() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| compile("memory"))
 }
 
 fn with_library(program: impl AsRef<std::ffi::OsStr>) -> Command {
@@ -97,6 +108,11 @@ checks! {
         no_gpu_is_touched,
         handlers_interrupt_waits_as_they_say,
     ;
+    memory:
+        exported_buffers_have_their_size,
+        received_devices_are_devices,
+        pages_that_vanish_are_taken_from_the_gpu,
+    ;
 }
 
 #[test]
@@ -106,6 +122,48 @@ fn constructors_may_open() {
             .arg("constructors_may_open")
             .env("OPEN_EARLY", "1"),
     );
+}
+
+/// The constructor of a library that the program needs runs before the preloaded library's.
+#[test]
+fn libraries_may_open_before_the_preloaded_one_is_ready() {
+    let shared = ["-shared", "-fPIC"].map(std::ffi::OsStr::new);
+    let library = compile_as("libearly", "libearly.so", &shared);
+    let folder = library.parent().unwrap().as_os_str();
+    let mut path = std::ffi::OsString::from("-Wl,-rpath,");
+    path.push(folder);
+    let program = compile_as("early", "early", &[library.as_os_str(), &path]);
+    let output = succeeds(with_library(program).env("LD_DEBUG", "files"));
+    let order = String::from_utf8_lossy(&output.stderr);
+    let begins = |name: &str| {
+        let at = order
+            .lines()
+            .position(|line| line.contains("calling init") && line.ends_with(name));
+        at.unwrap_or_else(|| panic!("{name}: {order}"))
+    };
+    assert!(
+        begins("libearly.so") < begins("librocjitsu_preload.so"),
+        "{order}"
+    );
+}
+
+#[test]
+fn a_runtime_that_does_not_know_the_target_is_named_once() {
+    let shared = ["-shared", "-fPIC"].map(std::ffi::OsStr::new);
+    let library = compile_as("libhsa", "libhsa-runtime64.so.1.18.0", &shared);
+    let program = compile_as("runtime", "runtime", &[std::ffi::OsStr::new("-ldl")]);
+    let said = |name: &str, value: &str| {
+        let output = succeeds(with_library(&program).arg(&library).env(name, value));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let text = said("ROCJITSU_CONFIG", "mi455x");
+    let warning = format!("{} does not know gfx1250", library.display());
+    assert_eq!(text.matches("warning").count(), 1, "{text}");
+    assert!(text.contains(&warning) && text.contains("mi455x"), "{text}");
+    for known in ["mi300x", "mi210"] {
+        assert_eq!(said("ROCJITSU_CONFIG", known), "");
+    }
+    assert_eq!(said("ROCJITSU_NUM_GPUS", "0"), "");
 }
 
 #[test]

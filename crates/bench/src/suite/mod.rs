@@ -8,7 +8,7 @@ mod rows;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use rocjitsu_lanes::Backend;
 use serde::Serialize;
 use serde_json::Value;
@@ -32,6 +32,8 @@ pub struct Options {
     pub tinygrad: Option<PathBuf>,
     /// The Python interpreter for peers.
     pub python: PathBuf,
+    /// Whether a goal that is missed is an error.
+    pub strict: bool,
 }
 
 /// The machine that the figures were taken on.
@@ -95,8 +97,8 @@ struct Results {
 /// Runs the suite, prints the table and writes the files.
 ///
 /// # Errors
-/// A launch that fails or gives wrong results, files that cannot be written. A peer that cannot run is
-/// left out, with a line that says why.
+/// A launch that fails or gives wrong results, files that cannot be written, missed goals if they are asked to be
+/// errors. A peer that cannot run is left out, with a line that says why.
 pub fn run(options: &Options) -> Result<()> {
     let begin = Instant::now();
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
@@ -150,7 +152,27 @@ pub fn run(options: &Options) -> Result<()> {
         numpy,
         seconds_of_the_suite: begin.elapsed().as_secs_f64(),
     };
-    write(options, &results)
+    write(options, &results)?;
+    let missed: Vec<String> = results
+        .rows
+        .iter()
+        .filter(|row| !row.missed.is_empty())
+        .map(|row| {
+            format!(
+                "{} on {}: {}",
+                row.kernel,
+                row.target,
+                row.missed.join(", ")
+            )
+        })
+        .collect();
+    ensure!(
+        !options.strict || missed.is_empty(),
+        "{} goals were missed:\n{}",
+        missed.len(),
+        missed.join("\n")
+    );
+    Ok(())
 }
 
 fn write(options: &Options, results: &Results) -> Result<()> {
@@ -215,8 +237,10 @@ fn measure(row: &Row, options: &Options, host: &Host, peers: &Peers) -> Result<F
     if let Some(limit) = goal.mib.filter(|limit| peak_mib > *limit) {
         missed.push(format!("at most {limit} MiB"));
     }
-    let two = host.threads >= 2;
-    if let Some(limit) = goal.scaling.filter(|limit| two && scaling < *limit) {
+    let many = one.workgroups >= rows::MANY;
+    let asked = goal.scaling.or(many.then_some(rows::OF_MANY));
+    let asked = asked.filter(|_| host.threads >= 2);
+    if let Some(limit) = asked.filter(|limit| scaling < *limit) {
         missed.push(format!("all threads at least {limit} times one"));
     }
     let over = tinygrad.map(|peer| rate / peer);
@@ -238,7 +262,7 @@ fn measure(row: &Row, options: &Options, host: &Host, peers: &Peers) -> Result<F
         tinygrad_million_per_second: tinygrad,
         over_tinygrad: over,
         missed,
-        has_goal: *goal != rows::Goal::default() || tinygrad.is_some(),
+        has_goal: *goal != rows::Goal::default() || many || tinygrad.is_some(),
     })
 }
 

@@ -140,6 +140,15 @@ impl Assembler {
         })
     }
 
+    /// Notes that registers with addresses of pages have been overwritten.
+    pub fn forget(&mut self, registers: &[Register]) {
+        for (register, page) in BASES.iter().zip(&mut self.pages) {
+            if registers.contains(register) {
+                *page = None;
+            }
+        }
+    }
+
     fn usable(&self) -> usize {
         if self.looped { 4 } else { BASES.len() }
     }

@@ -150,6 +150,9 @@ impl Chain {
     /// # Safety
     /// The wave is at the first block, in the state that it was decoded under, and the host has what code was
     /// compiled for.
+    ///
+    /// # Panics
+    /// If a handler does.
     #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     pub unsafe fn run(&self, cx: &mut Cx<'_, '_>, left: &mut i64) -> Left {
@@ -166,8 +169,14 @@ impl Chain {
         // its own records with the context; it keeps to the calling convention.
         let code = unsafe { (self.entry)(&raw mut frame) };
         *left = frame.left;
+        let exit = Exit::from(code);
+        if exit.flow == Flow::Fault
+            && let Some(panic) = cx.unit.panic.take()
+        {
+            std::panic::resume_unwind(panic);
+        }
         Left {
-            exit: Exit::from(code),
+            exit,
             turns: frame.turns,
         }
     }

@@ -45,8 +45,8 @@ pub struct Emitter<'r> {
 
 /// About the most bytes that [`emit`] gives.
 pub fn bound(run: &Run) -> usize {
-    // Two groups side by side, or as many as there are if steps are few (see `ways`); a step is a few instructions.
-    let turns = (2 * run.steps.len()).max(SIDE_BY_SIDE);
+    // Four groups side by side, or as many as there are if steps are few (see `ways`); a step is a few instructions.
+    let turns = (4 * run.steps.len()).max(SIDE_BY_SIDE);
     pool::bound(run) + 64 * turns + 4096
 }
 

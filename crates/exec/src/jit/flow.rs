@@ -2,6 +2,8 @@
 //! branches in place, everything else by its handler.
 
 use std::mem::offset_of;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use iced_x86::{Code, Instruction, MemoryOperand, Register};
 use rocjitsu_isa::{RegFile, RegRange};
@@ -51,7 +53,20 @@ fn number(flow: Flow) -> u64 {
 unsafe extern "sysv64" fn handle(cx: *mut (), record: *const Record) -> u64 {
     // SAFETY: the caller's promise; the record belongs to a block that the function keeps.
     let (cx, record) = unsafe { (&mut *cx.cast::<Cx<'_, '_>>(), &*record) };
-    number((record.run)(cx, record))
+    execute(cx, record)
+}
+
+/// Executes a record by its handler. A panic cannot pass through compiled code, which has no tables for it: it goes on where
+/// that was called ([`super::chain::Chain::run`]).
+#[inline(always)]
+fn execute(cx: &mut Cx<'_, '_>, record: &Record) -> u64 {
+    match catch_unwind(AssertUnwindSafe(|| (record.run)(cx, record))) {
+        Ok(flow) => number(flow),
+        Err(panic) => {
+            cx.unit.panic = Some(panic);
+            number(Flow::Fault)
+        }
+    }
 }
 
 /// As [`handle`], for [`Step::Memory`].
@@ -64,7 +79,7 @@ unsafe extern "sysv64" fn handle_memory(cx: *mut (), record: *const Record) -> u
     if gives_way(cx, record) {
         return number(Flow::Again);
     }
-    number((record.run)(cx, record))
+    execute(cx, record)
 }
 
 /// Makes pages of registers exist.
@@ -131,6 +146,14 @@ enum Aside {
         full: bool,
         begin: Label,
         back: Label,
+    },
+    /// Products with operands that they were not compiled for: by their handlers.
+    Handlers {
+        begin: Label,
+        back: Label,
+        member: usize,
+        first: usize,
+        count: usize,
     },
     /// A record left the function.
     Exit {
@@ -222,6 +245,17 @@ impl Function<'_> {
                     self.asm.call(function as usize as u64)?;
                     self.asm.jump(back)?;
                 }
+                Aside::Handlers {
+                    begin,
+                    back,
+                    member,
+                    first,
+                    count,
+                } => {
+                    self.asm.bind(begin);
+                    (first..first + count).try_for_each(|at| self.handle(member, at))?;
+                    self.asm.jump(back)?;
+                }
                 Aside::Exit { begin, member, at } => {
                     self.asm.bind(begin);
                     let which = (at << 16 | member << 8) as i32;
@@ -279,6 +313,16 @@ impl Function<'_> {
                     claimed |= code.pages();
                     continue;
                 }
+                Piece::Products(products) => {
+                    let code = &products.code;
+                    self.scalars.forget();
+                    self.lanes(code, true, code.pages() & !claimed == 0)?;
+                    claimed |= code.pages();
+                    if products.guarded {
+                        self.otherwise(at, &products.records)?;
+                    }
+                    continue;
+                }
                 Piece::Record(n) => *n,
             };
             let record = &body.records[n];
@@ -327,7 +371,7 @@ impl Function<'_> {
         let (records, end) = (&member.body.records, member.body.end);
         let code = member.pieces.list.iter().find_map(|piece| match piece {
             Piece::Code(code) => Some(code),
-            Piece::Record(_) => None,
+            Piece::Record(_) | Piece::Products(_) => None,
         });
         let when = records.last().and_then(branch);
         let (Some(code), Some(when)) = (code, when) else {
@@ -443,6 +487,23 @@ impl Function<'_> {
             self.asm.put(argument)?;
         }
         self.asm.call(entries[usize::from(!full)])
+    }
+
+    /// Behind code of products: has their handlers do them if it has not.
+    fn otherwise(&mut self, member: usize, records: &Range<usize>) -> Result<(), CompileError> {
+        let (begin, back) = (self.asm.label(), self.asm.label());
+        let test = Instruction::with2(Code::Test_rm32_r32, Reg::A.d(), Reg::A.d());
+        self.asm.put(test)?;
+        self.asm.jump_if(Condition::Ne, begin)?;
+        self.asm.bind(back);
+        self.aside.push(Aside::Handlers {
+            begin,
+            back,
+            member,
+            first: records.start,
+            count: records.len(),
+        });
+        Ok(())
     }
 
     /// Calls the handler of a record.

@@ -28,6 +28,8 @@ mod plan;
 #[cfg(target_arch = "x86_64")]
 mod pool;
 #[cfg(target_arch = "x86_64")]
+mod product;
+#[cfg(target_arch = "x86_64")]
 mod scalar;
 #[cfg(target_arch = "x86_64")]
 mod turn;
@@ -43,6 +45,8 @@ use rocjitsu_lanes::Backend;
 use rocjitsu_lanes::trace::graph::{Graph, Node};
 
 use crate::code::Body;
+#[cfg(target_arch = "x86_64")]
+use crate::matrix;
 use crate::record::Record;
 
 pub(crate) use chain::{Chain, MEMBERS, Member};
@@ -196,6 +200,19 @@ enum Piece {
     /// Lane operations that were compiled.
     #[cfg(target_arch = "x86_64")]
     Code(native::Code),
+    /// Matrix products that were compiled. All lanes take part, whatever EXEC is.
+    #[cfg(target_arch = "x86_64")]
+    Products(Products),
+}
+
+/// Matrix products that were compiled.
+#[cfg(target_arch = "x86_64")]
+struct Products {
+    code: native::Code,
+    /// The records that they are.
+    records: std::ops::Range<usize>,
+    /// The code may come back with 1 in EAX: the records are to be executed by their handlers.
+    guarded: bool,
 }
 
 /// What the records of a block were compiled to, in the order in which they are done.
@@ -212,7 +229,7 @@ impl Pieces {
         self.list.iter().filter_map(|piece| match piece {
             Piece::Record(at) => records.get(*at),
             #[cfg(target_arch = "x86_64")]
-            Piece::Code(_) => None,
+            Piece::Code(_) | Piece::Products(_) => None,
         })
     }
 }
@@ -341,7 +358,11 @@ impl Jit {
         };
         let mut at = 0;
         while at < records.len() {
-            let length = self.run(&records[at..], lanes, at, &mut pieces);
+            let mut length = self.run(&records[at..], lanes, at, &mut pieces);
+            #[cfg(target_arch = "x86_64")]
+            if length == 0 {
+                length = self.products(&records[at..], lanes, at, &mut pieces);
+            }
             if length == 0 && !crate::control::is_nop(records[at].inst.op()) {
                 pieces.list.push(Piece::Record(at));
             }
@@ -356,6 +377,37 @@ impl Jit {
             self.bytes.fetch_add(bytes as u64, Relaxed);
         }
         pieces
+    }
+
+    /// Compiles the matrix products that `records` begin with, the first of which is number `at` of the block. Returns how
+    /// many there are.
+    #[cfg(target_arch = "x86_64")]
+    fn products(&self, records: &[Record], lanes: u32, at: usize, pieces: &mut Pieces) -> usize {
+        if !self.native.has_products() {
+            return 0;
+        }
+        let mut products = Vec::new();
+        for next in records.iter().map_while(matrix::product) {
+            if !product::joins(&products, &next) {
+                break;
+            }
+            products.push(next);
+        }
+        if products.is_empty() {
+            return 0;
+        }
+        let Ok((code, bytes)) = self.native.products(&products, lanes) else {
+            return 0;
+        };
+        pieces.list.push(Piece::Products(Products {
+            code,
+            records: at..at + products.len(),
+            guarded: product::is_guarded(&products[0].form),
+        }));
+        self.runs.fetch_add(1, Relaxed);
+        self.instructions.fetch_add(products.len() as u64, Relaxed);
+        self.bytes.fetch_add(bytes as u64, Relaxed);
+        products.len()
     }
 
     /// Compiles the run that `records` begin with, the first of which is number `at` of the block. Returns how many

@@ -9,7 +9,8 @@ use super::chain::{Chain, Member};
 use super::collect::Run;
 use super::host::Host;
 use super::memory::{Arena, Region};
-use super::{emit, flow};
+use super::{emit, flow, product};
+use crate::matrix::Product;
 use crate::registers::{PagePool, VectorRegisters};
 
 /// Code of one run.
@@ -105,6 +106,38 @@ impl Native {
             _regions: [first, second],
         };
         Ok((code, bytes + more))
+    }
+
+    /// Whether matrix products are compiled.
+    pub fn has_products(&self) -> bool {
+        self.host == Host::Avx512
+    }
+
+    /// Compiles products that follow one another for waves of `lanes` lanes. Returns the code and how many bytes it has.
+    pub fn products(
+        &self,
+        products: &[Product],
+        lanes: u32,
+    ) -> Result<(Code, usize), CompileError> {
+        let mut arena = self.arena.lock().unwrap_or_else(|e| e.into_inner());
+        let emitted = product::emit(products, lanes)?;
+        let address = arena.place(emitted.bytes.len())?;
+        let region = arena
+            .put(&emitted.bytes)
+            .ok_or(CompileError::Room("code longer than announced"))?;
+        let entry = address + emitted.entry as u64;
+        let registers = products.iter().flat_map(|p| p.d..p.d + p.counts[2]);
+        let code = Code {
+            // EXEC does not matter.
+            full: entry,
+            partial: entry,
+            pages: registers.fold(0, |pages, register| {
+                pages | VectorRegisters::slot(lanes, register).page_bit()
+            }),
+            overwritten: Box::default(),
+            _regions: [region.clone(), region],
+        };
+        Ok((code, emitted.bytes.len()))
     }
 
     /// Compiles blocks that go to each other, for waves of `lanes` lanes. Returns the code and how many bytes it has.

@@ -28,8 +28,8 @@ pub fn uniform(run: &Run, host: Host) -> Vec<bool> {
     uniform
 }
 
-/// How many groups are computed side by side: as many as registers have room for. Values that all groups share
-/// (`uniform`) take one register whatever the number.
+/// How many groups are computed side by side: as many as registers have room for, or more where one would wait. Values that
+/// all groups share (`uniform`) take one register whatever the number.
 pub fn ways(run: &Run, host: Host, uniform: &[bool], chunks: u32) -> u32 {
     let mut last = vec![0; run.graph.nodes.len()];
     for (at, step) in run.steps.iter().enumerate() {
@@ -81,7 +81,54 @@ pub fn ways(run: &Run, host: Host, uniform: &[bool], chunks: u32) -> u32 {
     {
         ways /= 2;
     }
-    ways
+    match waits(run, ways) {
+        true => ways.max(WAITING.min(chunks)),
+        false => ways,
+    }
+}
+
+/// How many groups are computed side by side where one behind the other takes as long as the instructions wait for each other.
+const WAITING: u32 = 4;
+/// Instructions that a host keeps in flight, about: Zen 4 has room for 320, Zen 5 for 448, Golden Cove for 512.
+const WINDOW: u32 = 400;
+/// Vector instructions that a host begins in a cycle.
+const WIDTH: u32 = 3;
+
+/// Whether a run of so many groups side by side waits for its own results: its longest chain of dependent instructions takes
+/// more cycles than what the host has in flight meanwhile, of these and of the next groups. Then it pays to compute more groups
+/// side by side although registers do not suffice: what is spilled costs less.
+fn waits(run: &Run, ways: u32) -> bool {
+    let mut ready = vec![0; run.graph.nodes.len()];
+    let (mut depth, mut work) = (0, 0);
+    for step in &run.steps {
+        let Step::Compute(id) = *step else { continue };
+        let node = run.graph.get(id);
+        let Some(begins) = node.operands().map(|arg| ready[arg.0 as usize]).max() else {
+            continue;
+        };
+        let ends = begins + latency(node.op);
+        ready[id.0 as usize] = ends;
+        depth = depth.max(ends);
+        work += 1;
+    }
+    WIDTH * depth > (work * ways).max(WINDOW)
+}
+
+/// Cycles from the operands of a node to its result, about.
+fn latency(op: Op) -> u32 {
+    match op {
+        Op::DivF | Op::DivD | Op::SqrtF | Op::SqrtD => 14,
+        Op::RoundF | Op::RoundD | Op::ScaleF | Op::ScaleD => 8,
+        Op::AddF | Op::SubF | Op::MulF | Op::FmaF | Op::AddOdd => 4,
+        Op::AddD | Op::MulD | Op::FmaD => 4,
+        Op::MinF | Op::MaxF | Op::MinOrB | Op::MaxOrB | Op::MinOrBD => 4,
+        Op::CompareF | Op::CompareD | Op::Mul | Op::MulEvenU | Op::MulEvenI => 4,
+        Op::FromF16 | Op::ToF16 | Op::FromFD | Op::ToFD => 6,
+        Op::FromI | Op::FromU | Op::ToI | Op::ToU => 4,
+        Op::FromID | Op::FromUD | Op::ToID | Op::ToUD => 6,
+        Op::Permute | Op::Quarters | Op::Narrow | Op::Widen | Op::Concat | Op::HighHalf => 3,
+        _ => 1,
+    }
 }
 
 /// Whether a node's value is in a vector register while it is used.

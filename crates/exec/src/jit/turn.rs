@@ -28,7 +28,7 @@ pub fn inner(
     let behind = &list[at + 1..];
     let other = |piece: &Piece| match piece {
         Piece::Record(n) => flow::knows(&records[*n]),
-        Piece::Code(_) => false,
+        Piece::Code(_) | Piece::Products(_) => false,
     };
     if !list[..at].iter().chain(behind).all(other) {
         return None;

@@ -101,6 +101,9 @@ fn reason(record: &Record, lanes: u32, supports: collect::Supports<'_>) -> &'sta
             collect::obstacle(record, lanes, supports).map_or("alone among others", Why::text)
         }
         Class::Salu => "scalar operation that the compiler does not know",
+        Class::Matrix => {
+            "matrix product of a rule that the compiler does not know, or whose operands meet"
+        }
         _ => "neither lane operation nor scalar arithmetic nor branch",
     }
 }

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 
 use rocjitsu_isa::Target;
 
-use super::storage::Lds;
+use super::storage::{LINE, Lds};
 use crate::error::Cause;
 use crate::record::{Flow, Record};
 use crate::vmem::LANES;
@@ -169,6 +169,9 @@ pub fn store<D: Store>(
     // SAFETY: as in `load`, for writing.
     unsafe {
         let at = |lane: usize| p.add(addresses[lane] as usize);
+        if cx.group.shared {
+            for_lanes(mask, |lane| order_line(at(lane)));
+        }
         if mask == all_lanes(lanes) {
             for lane in (0..lanes as usize).step_by(4) {
                 D::put4(std::array::from_fn(|l| at(lane + l)), &rows, lane);
@@ -178,6 +181,19 @@ pub fn store<D: Store>(
         }
     }
     Flow::Next
+}
+
+/// Asks for the cache line at `p`, to be written. Where several threads run the waves of a workgroup, what one of them is going
+/// to store lies in another core's cache, and stores get their lines one after the other unless all are asked for before.
+#[inline(always)]
+fn order_line(p: *mut u8) {
+    // SAFETY: a hint, which never faults, whatever the address.
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    unsafe {
+        std::arch::asm!("prefetchw [{}]", in(reg) p, options(nostack, preserves_flags));
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = p;
 }
 
 /// [`store`] where lanes may be outside.
@@ -313,6 +329,11 @@ fn load_quick<D: Load>(cx: &mut Cx<'_, '_>, place: Quick, first: u32) {
 fn store_quick<D: Store>(cx: &mut Cx<'_, '_>, place: Quick, first: u32) {
     let lanes = cx.wave.lanes as usize;
     let rows = rows_to_read::<D>(cx, first);
+    if let (Quick::Run(run), true) = (&place, cx.group.shared) {
+        for at in (0..lanes * D::BYTES).step_by(LINE) {
+            order_line(run.wrapping_add(at));
+        }
+    }
     // SAFETY: as in `load_quick`, for writing.
     unsafe {
         match place {

@@ -12,12 +12,28 @@
 
 use std::cell::UnsafeCell;
 
-/// LDS of one workgroup. Its first byte is aligned for every atomic.
+/// LDS of one workgroup. It begins with a cache line, so that what lanes store one behind the other is no more lines than
+/// it must be: none is cut by a vector of the host, and fewer are wanted by two threads.
 #[derive(Default)]
 pub struct Lds {
     /// At least as many as the size needs.
-    words: Vec<UnsafeCell<u64>>,
+    lines: Vec<Line>,
     bytes: usize,
+}
+
+/// Bytes of a cache line.
+pub const LINE: usize = 64;
+
+#[repr(align(64))]
+struct Line(
+    #[expect(dead_code, reason = "the bytes are reached through raw pointers only")]
+    UnsafeCell<[u8; LINE]>,
+);
+
+impl Default for Line {
+    fn default() -> Line {
+        Line(UnsafeCell::new([0; LINE]))
+    }
 }
 
 // SAFETY: the bytes are reached through raw pointers only, except with `&mut self`; for simultaneous accesses see the
@@ -27,9 +43,9 @@ unsafe impl Sync for Lds {}
 impl Lds {
     /// Makes it `bytes` bytes, all zero.
     pub fn restart(&mut self, bytes: usize) {
-        let words = bytes.div_ceil(8);
-        if self.words.len() < words {
-            self.words.resize_with(words, UnsafeCell::default);
+        let lines = bytes.div_ceil(LINE);
+        if self.lines.len() < lines {
+            self.lines.resize_with(lines, Line::default);
         }
         self.bytes = bytes;
         if bytes != 0 {
@@ -51,7 +67,7 @@ impl Lds {
     /// The first byte; [`Lds::len`] of them may be read and written.
     #[inline(always)]
     pub fn start(&self) -> *mut u8 {
-        UnsafeCell::raw_get(self.words.as_ptr()).cast()
+        UnsafeCell::raw_get(self.lines.as_ptr().cast::<UnsafeCell<u8>>())
     }
 
     /// Where `bytes` bytes at `from` lie, if all of them are inside.
@@ -98,6 +114,6 @@ mod tests {
             );
             assert!(lds.at(bytes - 3, 4).is_none() && lds.at(usize::MAX, 4).is_none());
         }
-        assert!(lds.start().cast::<u64>().is_aligned());
+        assert!(lds.start().addr().is_multiple_of(LINE));
     }
 }

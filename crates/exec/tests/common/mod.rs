@@ -9,10 +9,13 @@ use std::io::Read;
 use std::path::PathBuf;
 
 use rocjitsu_exec::barrier;
+use rocjitsu_exec::code::{CodeCache, CodeView};
 use rocjitsu_exec::error::Fault;
+use rocjitsu_exec::jit::{Options, Report};
 use rocjitsu_exec::lower::{Lowering, State, lower};
 use rocjitsu_exec::memory::{AddressSpace, Extent, FaultKind, MemoryPort};
 use rocjitsu_exec::record::{Flow, Record};
+use rocjitsu_exec::run::{Counts, Stop, run};
 use rocjitsu_exec::wave::{Cx, Group, Unit, Wave};
 use rocjitsu_isa::{Target, decode};
 use rocjitsu_lanes::Backend;
@@ -161,6 +164,28 @@ impl<'a> Bench<'a> {
             "{bytes:x?}: {:?}",
             self.fault()
         );
+    }
+
+    /// Executes instructions in a row, which `memory` has room for, as compiled code. Returns what was compiled.
+    pub fn run_compiled(&mut self, memory: &Memory, bytes: &[u8]) -> Report {
+        let target = self.unit.target;
+        let end: u32 = if target.generation() == 9 {
+            0xbf81_0000
+        } else {
+            0xbfb0_0000
+        };
+        let code = [bytes, &end.to_le_bytes()].concat();
+        memory.put(memory.base, &code);
+        let options = Options {
+            enabled: true,
+            threshold: 0,
+        };
+        let cache = CodeCache::new(target, self.unit.backend, options);
+        let mut view = CodeView::new(&cache);
+        self.wave.pc = memory.base;
+        let stop = run(&mut self.cx(), &mut view, 1000, &mut Counts::default());
+        assert!(stop == Stop::Waits, "{stop:?}: {:?}", self.fault());
+        cache.compiled().expect("a compiler")
     }
 
     /// Executes instructions in a row, without branches. Returns how many were executed and the last flow.

@@ -1,5 +1,5 @@
-//! Random sequences of lane operations with scalar instructions among them, straight or in loops with branches, executed by the
-//! interpreter with plain lanes and as compiled code. Shared by the tests and by the fuzz target.
+//! Random sequences of lane operations with scalar instructions and memory accesses among them, straight or in loops with
+//! branches, executed by the interpreter with plain lanes and as compiled code. Shared by the tests and by the fuzz target.
 
 use std::collections::BTreeMap;
 
@@ -16,6 +16,10 @@ use rocjitsu_lanes::Backend;
 
 /// Address of the first instruction.
 pub const BASE: u64 = 0x10_0000;
+/// Address of the memory that sequences load from and store to.
+const DATA: u64 = 0x20_0000;
+/// Its bytes: offsets of 12 bits, and the longest access.
+const DATA_BYTES: usize = 4096 + 16;
 /// Registers whose contents are compared, more than the encodings below can name.
 const REGISTERS: u32 = 48;
 
@@ -101,6 +105,7 @@ struct Outcome {
     scalars: [u32; scalar::COUNT],
     scc: bool,
     lds: Vec<u8>,
+    data: Vec<u8>,
     fault: Option<String>,
     /// At the end of each turn: where the wave is, and what it has executed, by class.
     turns: Vec<(u64, Counts)>,
@@ -136,6 +141,34 @@ unsafe impl AddressSpace for Program {
     }
 }
 
+/// Code, and memory for data.
+struct Space {
+    code: Program,
+    data: Program,
+}
+
+// SAFETY: both live as long as the wave that uses them, and nobody else touches the data meanwhile.
+unsafe impl AddressSpace for Space {
+    fn generation(&self) -> u64 {
+        0
+    }
+    fn find(&self, address: u64) -> Result<Extent, FaultKind> {
+        let end = DATA + self.data.1;
+        if !(DATA..end).contains(&address) {
+            return self.code.find(address);
+        }
+        Ok(Extent {
+            start: DATA,
+            end,
+            host: self.data.0.cast_mut(),
+            writable: true,
+        })
+    }
+    fn extent_near(&self, _: u64) -> Option<Extent> {
+        None
+    }
+}
+
 fn prepare(wave: &mut Wave, pool: &mut PagePool, start: &Start) {
     let mut seed = start.seed;
     wave.mode = start.mode;
@@ -144,6 +177,7 @@ fn prepare(wave: &mut Wave, pool: &mut PagePool, start: &Start) {
     }
     wave.s[scalar::M0] = word(&mut seed);
     wave.set_s64(BASE_AT, BASE);
+    wave.set_s64(DATA_AT, DATA);
     wave.scc = next(&mut seed) & 1 != 0;
     // Some stay absent, by pages.
     let absent = next(&mut seed) & next(&mut seed);
@@ -166,7 +200,11 @@ fn execute(
     start: &Start,
     code: &[u8],
 ) -> (Outcome, Report) {
-    let memory = Program(code.as_ptr(), code.len() as u64);
+    let mut data: Vec<u8> = (0..DATA_BYTES).map(|at| ((at * 37) >> 2) as u8).collect();
+    let memory = Space {
+        code: Program(code.as_ptr(), code.len() as u64),
+        data: Program(data.as_mut_ptr(), DATA_BYTES as u64),
+    };
     let mut wave = Wave::new(start.lanes);
     let mut group = Group {
         live: 1,
@@ -208,6 +246,7 @@ fn execute(
         scalars: wave.s,
         scc: wave.scc,
         lds: group.lds.bytes_mut().to_vec(),
+        data,
         fault,
         turns,
         forms: forms.collect(),
@@ -301,7 +340,7 @@ pub fn encode(
     if wants {
         words.push(literal);
     }
-    let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
+    let bytes = bytes(&words);
     let inst = decode(target, target.execution_set(start.lanes), &bytes).ok()?;
     let mut wave = Wave::new(start.lanes);
     wave.mode = start.mode;
@@ -365,34 +404,65 @@ fn scalar_word(format: u8, op: u32, [a, b, c, d]: [u8; 4]) -> u32 {
 /// Words of LDS.
 const LDS: usize = 1024;
 
-/// A load from LDS or a store to it, whose address is made good first, or a scalar load of the code itself. These are
-/// none of compiled code's own.
+/// An access to LDS or to memory whose address is made good first, a scalar load of the code or of the data. Few of the
+/// addresses stay as they are, so that most of those accesses fault. These are none of compiled code's own.
 pub fn memory(target: Target, (kind, address, data): (u8, u8, u8)) -> Vec<u8> {
     let gfx9 = target.generation() == 9;
     let (address, data) = (u32::from(address % 12), u32::from(data % 12));
     let and = if gfx9 { 0x2600_00ff } else { 0x3600_00ff };
-    let ds = |op: u32| 0xd800_0000 | op << if gfx9 { 17 } else { 18 };
+    let masked = [and | address << 17 | address << 9, 4 * (LDS as u32 - 1)];
+    let scalar_load = |base: usize| match target.generation() {
+        9 => vec![0xc002_0000 | data << 6 | (base as u32 / 2), 4],
+        _ => vec![0xf400_0000 | data << 6 | (base as u32 / 2), 0xf800_0004],
+    };
     // ds_write_b32, ds_read_b32.
-    let last = [address | data << 8, address | data << 24];
-    let load = match target.generation() {
-        9 => [0xc002_0000 | data << 6 | (BASE_AT as u32 / 2), 4],
-        _ => [0xf400_0000 | data << 6 | (BASE_AT as u32 / 2), 0xf800_0004],
+    let ds = |op: u32| 0xd800_0000 | op << if gfx9 { 17 } else { 18 };
+    // One word or four, which begin at an even register on gfx90a.
+    let four = u32::from(kind >> 4 & 1) * 3;
+    let data = if four > 0 { data & !1 } else { data };
+    let base = DATA_AT as u32;
+    let access = match kind % 6 {
+        0 => return bytes(&scalar_load(BASE_AT)),
+        1 => return bytes(&scalar_load(DATA_AT)),
+        2 => vec![ds(13), address | data << 8],
+        3 => vec![ds(54), address | data << 24],
+        store => {
+            let store = store == 5;
+            match (target.generation(), store) {
+                (9, true) => vec![
+                    0xdc00_8000 | (28 + four) << 18,
+                    address | data << 8 | base << 16,
+                ],
+                (9, false) => vec![
+                    0xdc00_8000 | (20 + four) << 18,
+                    address | base << 16 | data << 24,
+                ],
+                (11, true) => vec![
+                    0xdc02_0000 | (26 + four) << 18,
+                    address | data << 8 | base << 16,
+                ],
+                (11, false) => vec![
+                    0xdc02_0000 | (20 + four) << 18,
+                    address | base << 16 | data << 24,
+                ],
+                (_, true) => vec![0xee00_0000 | (26 + four) << 14 | base, data << 23, address],
+                (_, false) => vec![0xee00_0000 | (20 + four) << 14 | base, data, address],
+            }
+        }
     };
-    let store = usize::from(kind & 1);
-    let words = match kind % 3 {
-        0 => load.to_vec(),
-        _ => vec![
-            and | address << 17 | address << 9,
-            4 * (LDS as u32 - 1),
-            ds([13, 54][store]),
-            last[store],
-        ],
-    };
+    let wild = kind >> 3 == 31;
+    let masked = if wild { &[] } else { &masked[..] };
+    bytes(&[masked, &access].concat())
+}
+
+fn bytes(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|w| w.to_le_bytes()).collect()
 }
 
 /// Registers that no instruction of [`encode`] writes: they hold [`BASE`].
 const BASE_AT: usize = 96;
+/// They hold [`DATA`].
+const DATA_AT: usize = 98;
 /// Another one.
 const COUNTER: u32 = 100;
 
@@ -413,7 +483,7 @@ pub fn looped(
         (true, kind) => 3 + u32::from(kind),
         (false, kind) => 32 + u32::from(kind),
     };
-    let bytes = |word: u32| word.to_le_bytes().to_vec();
+    let bytes = |word: u32| bytes(&[word]);
     // Branches stand before the instruction at their place, and go to what stands at another.
     let mut parts: Vec<(Vec<u8>, Option<usize>)> = Vec::new();
     let mut starts = Vec::new();
@@ -521,6 +591,9 @@ fn difference(
     }
     if got.lds != want.lds {
         differ.push("LDS".to_owned());
+    }
+    if let Some(at) = got.data.iter().zip(&want.data).position(|(g, w)| g != w) {
+        differ.push(format!("memory from byte {at:#x} on"));
     }
     if got.scc != want.scc {
         differ.push(format!("scc: {}", got.scc));

@@ -42,10 +42,40 @@ pub enum Claim {
 
 /// The waves of a workgroup.
 pub struct Board {
-    slots: Vec<AtomicU64>,
-    /// Counts waves that were put back; grows before the wave's word changes.
-    version: AtomicU64,
+    slots: Box<[Slot]>,
+    /// Waves that can run and that no thread has run yet.
+    fresh: AtomicU64,
     closed: AtomicBool,
+}
+
+/// A wave's words, on a cache line of their own: a thread that runs the same waves again and again fetches none from another core.
+#[repr(align(128))]
+struct Slot {
+    word: AtomicU64,
+    /// How often the wave was put back; grows before the word changes.
+    puts: AtomicU64,
+}
+
+/// The waves that a thread was the last one to run, a bit for each, as far as it knows.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Own(u64);
+
+impl Own {
+    fn bit(index: usize) -> u64 {
+        1u64.checked_shl(index as u32).unwrap_or(0)
+    }
+
+    fn add(&mut self, index: usize) {
+        self.0 |= Own::bit(index);
+    }
+
+    fn remove(&mut self, index: usize) {
+        self.0 &= !Own::bit(index);
+    }
+
+    fn has(self, index: usize) -> bool {
+        self.0 & Own::bit(index) != 0
+    }
 }
 
 const READY: u64 = 0;
@@ -149,14 +179,15 @@ const NOBODY: u8 = u8::MAX;
 impl Board {
     /// Waves in the given states, each with its interval and how many turns it has had in it.
     pub fn new(waves: impl IntoIterator<Item = (State, u32, u8)>) -> Board {
+        let slot = |(state, interval, turns)| Slot {
+            word: AtomicU64::new(pack(state, NOBODY, Mark::new(interval, turns))),
+            puts: AtomicU64::new(0),
+        };
+        let slots: Box<[Slot]> = waves.into_iter().map(slot).collect();
+        let runs = |slot: &&Slot| state(slot.word.load(Ordering::Relaxed)) != State::Held;
         Board {
-            slots: waves
-                .into_iter()
-                .map(|(state, interval, turns)| {
-                    AtomicU64::new(pack(state, NOBODY, Mark::new(interval, turns)))
-                })
-                .collect(),
-            version: AtomicU64::new(0),
+            fresh: AtomicU64::new(slots.iter().filter(runs).count() as u64),
+            slots,
             closed: AtomicBool::new(false),
         }
     }
@@ -166,18 +197,62 @@ impl Board {
         self.slots.len().saturating_sub(1)
     }
 
-    /// Looks for a wave for thread `me`, behind wave `last`. Waves that it ran before go first, except those that gave way if
-    /// not `faithful`. While `patient` it leaves waves that are ready to the threads that ran them before.
-    /// `reached` says whether a barrier has come to a phase.
+    /// Looks for a wave for thread `me`, behind wave `last`, which is one of them. Waves that it ran before (`own`) go first,
+    /// except those that gave way if not `faithful`. While `patient` it leaves waves that are ready to the threads that ran them
+    /// before, and does not look at those of others while its own wait for a barrier. `reached` says whether a barrier has come
+    /// to a phase.
     pub fn claim(
         &self,
         me: u8,
         last: usize,
+        own: &mut Own,
         (faithful, patient): (bool, bool),
         reached: impl Fn(u8, u32) -> bool,
     ) -> Claim {
-        let version = self.version.load(Ordering::Acquire);
         let count = self.slots.len();
+        let behind = |step: usize| match last + step {
+            index if index >= count => index - count,
+            index => index,
+        };
+        let (mut waits, known) = (false, *own);
+        for index in (1..=count).map(behind).filter(|&index| known.has(index)) {
+            let word = self.slots[index].word.load(Ordering::Acquire);
+            match state(word) {
+                _ if home(word) != me => own.remove(index),
+                State::Barrier { slot, phase } if !reached(slot, phase) => waits = patient,
+                State::Ready | State::Barrier { .. } => {
+                    if self.take(index, word, me) {
+                        return Claim::Wave(index);
+                    }
+                    own.remove(index);
+                }
+                State::Held => own.remove(index),
+                // It goes on before or after those of others.
+                State::GaveWay | State::Ahead | State::Running => {
+                    waits = false;
+                    break;
+                }
+            }
+        }
+        if waits && self.fresh.load(Ordering::Relaxed) == 0 {
+            return Claim::Busy;
+        }
+        let claim = self.claim_any(me, (faithful, patient), (1..=count).map(behind), reached);
+        if let Claim::Wave(index) = claim {
+            own.add(index);
+        }
+        claim
+    }
+
+    /// Looks at all waves, in this order.
+    fn claim_any(
+        &self,
+        me: u8,
+        (faithful, patient): (bool, bool),
+        order: impl Iterator<Item = usize>,
+        reached: impl Fn(u8, u32) -> bool,
+    ) -> Claim {
+        let before = self.puts();
         let mut running = false;
         // The first that another thread may take, and of those that gave way the least far one of this thread and of any.
         let (mut ready_stranger, mut mine, mut any) = (None, None, None);
@@ -185,9 +260,8 @@ impl Board {
             Some(best) if !Mark::of(word).goes_before(Mark::of(best.1)) => Some(best),
             _ => Some((index, word)),
         };
-        for step in 1..=count {
-            let index = (last + step) % count;
-            let word = self.slots[index].load(Ordering::Acquire);
+        for index in order {
+            let word = self.slots[index].word.load(Ordering::Acquire);
             match state(word) {
                 State::Barrier { slot, phase } if !reached(slot, phase) => {}
                 State::Ready | State::Barrier { .. } if home(word) == me => {
@@ -226,7 +300,7 @@ impl Board {
             return Claim::Busy;
         }
         // A wave that was put back meanwhile may have released others that were looked at before it.
-        if running || self.version.load(Ordering::Acquire) != version {
+        if running || self.puts() != before {
             Claim::Busy
         } else {
             Claim::Stuck
@@ -239,7 +313,7 @@ impl Board {
         let mark = Mark::of(word);
         let mut others = self.slots.iter().enumerate().filter(|&(i, _)| i != index);
         others.all(|(_, slot)| {
-            let word = slot.load(Ordering::Acquire);
+            let word = slot.word.load(Ordering::Acquire);
             let other = Mark::of(word);
             match state(word) {
                 State::Barrier { slot, phase } => {
@@ -259,26 +333,31 @@ impl Board {
             State::Barrier { .. } => Mark::of(word).past_barrier(),
             _ => Mark::of(word),
         };
-        self.slots[index]
-            .compare_exchange(
-                word,
-                pack(State::Running, me, mark),
-                Ordering::Acquire,
-                Ordering::Relaxed,
-            )
-            .is_ok()
+        let taken = self.slots[index].word.compare_exchange(
+            word,
+            pack(State::Running, me, mark),
+            Ordering::Acquire,
+            Ordering::Relaxed,
+        );
+        if taken.is_ok() && home(word) == NOBODY {
+            self.fresh.fetch_sub(1, Ordering::Relaxed);
+        }
+        taken.is_ok()
     }
 
     /// Thread `me` puts a wave back, which is in this interval now.
     pub fn put(&self, index: usize, me: u8, state: State, interval: u32) {
-        self.version.fetch_add(1, Ordering::AcqRel);
-        let mark = Mark::of(self.slots[index].load(Ordering::Relaxed)).after_turn(interval);
-        self.slots[index].store(pack(state, me, mark), Ordering::Release);
+        let Slot { word, puts } = &self.slots[index];
+        // Nobody else writes them now. Whoever sees the count sees what the wave did.
+        puts.store(puts.load(Ordering::Relaxed) + 1, Ordering::Release);
+        let mark = Mark::of(word.load(Ordering::Relaxed)).after_turn(interval);
+        word.store(pack(state, me, mark), Ordering::Release);
     }
 
-    /// Waves that were put back since the beginning.
+    /// Waves that were put back since the beginning. Where two answers are the same, none was between them.
     pub fn puts(&self) -> u64 {
-        self.version.load(Ordering::Relaxed)
+        let puts = |slot: &Slot| slot.puts.load(Ordering::Acquire);
+        self.slots.iter().map(puts).sum()
     }
 
     /// Asks all threads to leave.

@@ -7,6 +7,7 @@ use rocjitsu_exec::registers::PagePool;
 use rocjitsu_exec::target::TargetFacts;
 use rocjitsu_exec::wave::{Group, Waiting, Wave, mode, scalar};
 use rocjitsu_isa::{FeatureSet, RegFile, Target, decode};
+use rocjitsu_observe::Given;
 
 use super::suspend::Position;
 use super::{Device, Dispatch, DispatchError, Shared};
@@ -422,6 +423,23 @@ fn system_sgprs(shared: &Shared<'_>, wave: &mut Wave, target: Target, place: &Pl
             _ => place.region,
         };
         push(place.scratch.wrapping_sub(base) as u32);
+    }
+}
+
+/// The registers that [`set_up`] fills: user and system SGPRs, and v0 with the packed ids of work-items.
+pub fn given(target: Target, descriptor: &KernelDescriptor) -> Given {
+    let r2 = &descriptor.rsrc2;
+    let ids = r2.workgroup_id.iter().filter(|&&wanted| wanted).count() as u32;
+    let system = match target.generation() {
+        12.. => 0,
+        _ => {
+            let offset = r2.private_segment && !target.architected_flat_scratch();
+            ids + u32::from(r2.workgroup_info) + u32::from(offset)
+        }
+    };
+    Given {
+        sgprs: (r2.user_sgpr_count + system).min(scalar::VCC as u32) as u16,
+        vgprs: 1,
     }
 }
 

@@ -230,6 +230,20 @@ impl Statistics {
     }
 }
 
+/// A value that threads change often, on cache lines of its own: those that read what lies beside it are not disturbed.
+#[derive(Default)]
+#[repr(align(128))]
+struct Apart<T>(T);
+
+impl<T> std::ops::Deref for Apart<T> {
+    type Target = T;
+
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
 /// What the workers of one dispatch share.
 struct Shared<'a> {
     device: &'a Device,
@@ -238,15 +252,15 @@ struct Shared<'a> {
     /// Workgroups in x, y, z, partial ones included.
     groups: [u64; 3],
     /// Next workgroup to start, the first one of its cluster.
-    next: AtomicU64,
+    next: Apart<AtomicU64>,
     /// Clusters that a suspended run left, to be taken before new ones are started.
     inherited: Mutex<VecDeque<worker::Cluster>>,
     /// How many these are.
     inherits: AtomicUsize,
     /// The one of a suspended run on one thread whose turn it is.
     turn: usize,
-    /// Workgroups under way.
-    resident: AtomicU64,
+    /// Workgroups under way, the first one of each worker left out: most workers never have another.
+    extra: Apart<AtomicU64>,
     /// Most workgroups that may be under way.
     resident_limit: u64,
     failed: AtomicBool,
@@ -255,7 +269,7 @@ struct Shared<'a> {
     failure: Mutex<Option<DispatchError>>,
     stall: stall::Stall,
     scratch: scratch::Scratch<'a>,
-    finished: AtomicU64,
+    finished: Apart<AtomicU64>,
     /// Most threads.
     threads: usize,
     /// Threads at work or looking for it.
@@ -453,8 +467,10 @@ impl Device {
             dispatch,
             options,
             groups,
-            next: AtomicU64::new(from.next),
-            resident: AtomicU64::new(from.clusters.iter().map(Cluster::size).sum()),
+            next: Apart(AtomicU64::new(from.next)),
+            extra: Apart(AtomicU64::new(
+                from.clusters.iter().map(Cluster::size).sum(),
+            )),
             inherits: AtomicUsize::new(from.clusters.len()),
             inherited: Mutex::new(from.clusters.into()),
             turn: from.turn,
@@ -464,7 +480,7 @@ impl Device {
             failure: Mutex::new(None),
             stall: stall::Stall::default(),
             scratch,
-            finished: AtomicU64::new(from.finished),
+            finished: Apart(AtomicU64::new(from.finished)),
             threads,
             present: AtomicUsize::new(0),
             seats: AtomicU64::new(units),
@@ -513,7 +529,7 @@ impl Device {
             .failure
             .into_inner()
             .unwrap_or_else(|e| e.into_inner());
-        let finished = shared.finished.into_inner();
+        let finished = shared.finished.0.into_inner();
         let mut why = shared.halt.why().filter(|_| finished < total);
         let faults = options.stops.is_some_and(|stops| stops.faults);
         let stands = match failure {
@@ -547,7 +563,7 @@ impl Device {
             }
             return Ok(Left::Suspended(
                 Box::new(Progress {
-                    next: shared.next.into_inner(),
+                    next: shared.next.0.into_inner(),
                     finished,
                     clusters,
                     regions: Some(shared.scratch.into_regions()),
@@ -721,6 +737,12 @@ impl Shared<'_> {
         self.stopped_by_program()
             || self.failed.load(Ordering::Acquire)
                 && self.failed_at.load(Ordering::Relaxed) <= workgroup
+    }
+
+    /// Workgroups under way, at most.
+    fn resident(&self) -> u64 {
+        let workers = self.owners.load(Ordering::Relaxed).max(1) as u64;
+        self.extra.load(Ordering::Relaxed) + workers * self.cluster_size()
     }
 
     /// Whether there are workgroups that nobody has started.

@@ -8,7 +8,7 @@ mod atomics {
 #[path = "board.rs"]
 mod board;
 
-use board::{Board, Claim, State};
+use board::{Board, Claim, Own, State};
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU64, Ordering};
@@ -66,11 +66,12 @@ fn work(
     reached: impl Fn(u8, u32) -> bool,
     turn: impl Fn(usize),
 ) {
-    let mut last = board.last();
+    let (mut last, mut own) = (board.last(), Own::default());
     let mut looked = 0;
     while !board.is_closed() && looks.is_none_or(|looks| looked < looks) {
         looked += 1;
-        match board.claim(me, last, (true, looked % 2 == 1), &reached) {
+        let manner = (true, looked % 2 == 1);
+        match board.claim(me, last, &mut own, manner, &reached) {
             Claim::Wave(index) => {
                 last = index;
                 turn(index);

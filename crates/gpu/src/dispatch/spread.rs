@@ -18,10 +18,18 @@ use super::{DispatchError, Shared};
 /// The shortest turn that may be worth another thread: some times what it takes to learn that another thread has come to
 /// a barrier. Whether longer ones are worth it depends on what the waves share, and is measured.
 const WORTH: Duration = Duration::from_nanos(500);
-/// Rounds on one thread whose turns are timed: the intervals between a kernel's barriers differ.
-const ROUNDS: u32 = 4;
+/// Turns on one thread that are timed together, since the intervals between a kernel's barriers differ, unless they take
+/// as long as `LONG`.
+const WINDOW: u32 = 64;
+const LONG: Duration = Duration::from_micros(40);
 /// Turns over which the owner of a team looks whether they are still worth it.
 const SAMPLE: u32 = 64;
+/// Of its turns, how many it times: the clock takes about a tenth as long as a short turn.
+const TIMED: u32 = SAMPLE / 8;
+/// Samples of a team in a row that gained nothing, after which it is given up: one may have met with a page fault.
+const BAD: u32 = 2;
+/// Samples of teams after which turns on one thread are timed again.
+const STALE: u32 = 64;
 /// Instructions after which a turn whose length is not known is looked at.
 pub const PROBE: u64 = 512;
 /// Rounds on one thread after turns were too short, the first time; twice as many each time after.
@@ -46,28 +54,92 @@ pub enum Plan {
 /// Kernels of which is remembered what their last dispatch taught.
 const KERNELS: usize = 1024;
 
-/// What dispatches taught for the next ones of the same kernel: where several threads gained nothing, how many rounds are left
-/// until that is tried again, and for how many after that it is not. By the address of the kernel's code: where other code has come to
-/// lie there it costs some time.
+/// What dispatches taught for the next ones of the same kernel, by the address of its code: where other code has come to lie
+/// there it costs some time.
 #[derive(Default)]
-pub struct Lessons(Mutex<HashMap<u64, (u32, u32)>>);
+pub struct Lessons(Mutex<HashMap<u64, Lesson>>);
 
-impl Lessons {
-    fn of(&self, entry: u64) -> (u32, u32) {
-        let lessons = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        lessons.get(&entry).copied().unwrap_or((0, PAUSE))
+/// What is known of a kernel.
+#[derive(Clone, Copy, Debug)]
+struct Lesson {
+    /// Length of turns on one thread, when it is known.
+    turn: Option<Duration>,
+    /// Whether it is that of whole turns.
+    whole: bool,
+    /// Rounds on one thread until several are tried again.
+    pause: u32,
+    /// How many it will be the next time.
+    next_pause: u32,
+    /// Samples of teams since turns on one thread were timed.
+    samples: u32,
+    /// Of these, the last ones that gained nothing.
+    bad: u32,
+}
+
+impl Default for Lesson {
+    fn default() -> Lesson {
+        Lesson {
+            turn: None,
+            whole: false,
+            pause: 0,
+            next_pause: PAUSE,
+            samples: 0,
+            bad: 0,
+        }
+    }
+}
+
+impl Lesson {
+    /// Takes in how long `turns` of a team, all its threads together, took, `length` being that of one of them. Returns
+    /// whether to go on.
+    fn hears(&mut self, turns: u64, took: Duration, length: Duration) -> bool {
+        if length < WORTH {
+            self.gives_up();
+            return false;
+        }
+        let alone = self.turn.filter(|_| self.whole);
+        let gains_nothing = alone.is_some_and(|turn| {
+            let alone = u128::from(turns) * turn.as_nanos();
+            took.as_nanos() * 10 > alone * 9
+        });
+        self.samples += 1;
+        if !gains_nothing {
+            self.bad = 0;
+            self.next_pause = PAUSE;
+            if self.samples >= STALE {
+                (self.turn, self.samples) = (None, 0);
+            }
+            return self.turn.is_some();
+        }
+        self.bad += 1;
+        if self.bad == BAD {
+            self.gives_up();
+            return false;
+        }
+        true
     }
 
-    fn learn(&self, entry: u64, pause: u32, next_pause: u32) {
+    /// Several threads gain nothing at present.
+    fn gives_up(&mut self) {
+        self.turn = None;
+        self.pause = self.next_pause;
+        self.next_pause = (2 * self.next_pause).min(LONGEST_PAUSE);
+        (self.samples, self.bad) = (0, 0);
+    }
+}
+
+impl Lessons {
+    fn of(&self, entry: u64) -> Lesson {
+        let lessons = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        lessons.get(&entry).copied().unwrap_or_default()
+    }
+
+    fn learn(&self, entry: u64, lesson: Lesson) {
         let mut lessons = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if next_pause == PAUSE {
-            lessons.remove(&entry);
-            return;
-        }
         if lessons.len() >= KERNELS {
             lessons.clear();
         }
-        lessons.insert(entry, (pause, next_pause));
+        lessons.insert(entry, lesson);
     }
 }
 
@@ -75,14 +147,9 @@ impl Lessons {
 pub struct Experience {
     /// Whether there are threads and waves for it at all.
     possible: bool,
-    /// Length of turns on one thread, when it is known.
-    turn: Option<Duration>,
-    /// Whether it is that of whole turns.
-    whole: bool,
-    /// Rounds that were timed, their turns, and how long these took.
-    timed: (u32, u32, Duration),
-    pause: u32,
-    next_pause: u32,
+    lesson: Lesson,
+    /// Turns that were timed on one thread, and how long these took.
+    timed: (u32, Duration),
     returns: u32,
     called: Option<Instant>,
 }
@@ -91,17 +158,14 @@ impl Experience {
     /// None yet but that of earlier dispatches.
     pub fn new(shared: &Shared<'_>) -> Experience {
         let possible = shared.may_spread;
-        let (pause, next_pause) = match possible {
+        let lesson = match possible {
             true => shared.device.lessons.of(shared.dispatch.entry),
-            false => (0, PAUSE),
+            false => Lesson::default(),
         };
         Experience {
             possible,
-            turn: None,
-            whole: false,
+            lesson,
             timed: Default::default(),
-            pause,
-            next_pause,
             returns: 0,
             called: None,
         }
@@ -112,63 +176,50 @@ impl Experience {
         if !self.possible || resident.group.live < 2 || resident.in_order || shared.has_groups() {
             return Plan::Alone;
         }
-        if self.pause > 0 {
-            self.pause -= 1;
+        let lesson = &mut self.lesson;
+        if lesson.pause > 0 {
+            lesson.pause -= 1;
             return Plan::Alone;
         }
         if shared.owners.load(Ordering::Relaxed) >= shared.threads {
             return Plan::Alone;
         }
-        match self.turn {
+        match lesson.turn {
             None => Plan::Measure,
             Some(turn) if turn < WORTH => {
-                self.short();
+                lesson.gives_up();
                 Plan::Alone
             }
-            Some(_) if started.elapsed() < ALONE => Plan::Measure,
+            Some(_) if lesson.samples == 0 && started.elapsed() < ALONE => Plan::Measure,
             Some(_) => Plan::Spread,
         }
     }
 
     /// Keeps what the next dispatch of this kernel should know.
     pub fn remember(&self, shared: &Shared<'_>) {
-        if shared.may_spread {
+        let Lesson {
+            turn, next_pause, ..
+        } = self.lesson;
+        if self.possible && (turn.is_some() || next_pause != PAUSE) {
             let lessons = &shared.device.lessons;
-            lessons.learn(shared.dispatch.entry, self.pause, self.next_pause);
+            lessons.learn(shared.dispatch.entry, self.lesson);
         }
     }
 
     /// Learns from a round that was measured.
     pub fn learn(&mut self, round: &Round, took: Duration) {
+        let lesson = &mut self.lesson;
         if round.long {
-            self.turn = Some(took.max(WORTH));
-            self.whole = false;
+            (lesson.turn, lesson.whole) = (Some(took.max(WORTH)), false);
             self.timed = Default::default();
             return;
         }
-        let (rounds, turns, sum) = &mut self.timed;
-        (*rounds, *turns, *sum) = (*rounds + 1, *turns + round.turns, *sum + took);
-        if *rounds >= ROUNDS && *turns > 0 {
-            self.turn = Some(*sum / *turns);
-            self.whole = true;
+        let (turns, sum) = &mut self.timed;
+        (*turns, *sum) = (*turns + round.turns, *sum + took);
+        if *turns >= WINDOW || *turns > 0 && *sum >= LONG {
+            (lesson.turn, lesson.whole) = (Some(*sum / *turns), true);
             self.timed = Default::default();
         }
-    }
-
-    /// Whether `turns` of a team, all its threads together, took longer than they are worth.
-    fn gains_nothing(&self, turns: u64, took: Duration) -> bool {
-        let alone = self.turn.filter(|_| self.whole);
-        alone.is_some_and(|turn| {
-            let alone = u128::from(turns) * turn.as_nanos();
-            took.as_nanos() * 10 > alone * 9
-        })
-    }
-
-    /// Turns are not worth it at present.
-    fn short(&mut self) {
-        self.turn = None;
-        self.pause = self.next_pause;
-        self.next_pause = (2 * self.next_pause).min(LONGEST_PAUSE);
     }
 
     /// Calls threads for `waves` waves, if there may be any.
@@ -197,7 +248,7 @@ impl Experience {
         resident.was_shared = true;
         let mut team = Team::new(resident);
         let mut open = shared.teams.open(&team);
-        let (mut turns, mut spent, mut looks) = (0, Duration::ZERO, 0);
+        let (mut turns, mut spent, mut looks) = (0u32, Duration::ZERO, 0);
         let (mut since, mut all) = (Instant::now(), team.turns());
         let mut round = Round::default();
         self.call(shared, live);
@@ -207,22 +258,23 @@ impl Experience {
                 round.busy = true;
                 break;
             }
-            let start = Instant::now();
+            let start = turns.is_multiple_of(SAMPLE / TIMED).then(Instant::now);
             match open.step(hands, looks) {
                 Claim::Wave(_) => {
                     looks = 0;
                     turns += 1;
                     round.turns += 1;
-                    spent += start.elapsed();
+                    spent += start.map_or(Duration::ZERO, |start| start.elapsed());
                     if turns == SAMPLE {
                         let of_all = team.turns() - all;
-                        if spent / turns < WORTH || self.gains_nothing(of_all, since.elapsed()) {
-                            self.short();
+                        // Nobody has come yet: that says nothing of how it is with others.
+                        let length = spent / TIMED;
+                        let alone = of_all <= u64::from(turns) && length >= WORTH;
+                        if !alone && !self.lesson.hears(of_all, since.elapsed(), length) {
                             break;
                         }
                         (turns, spent) = (0, Duration::ZERO);
                         (since, all) = (Instant::now(), team.turns());
-                        self.next_pause = PAUSE;
                         self.call(shared, live);
                     }
                 }
@@ -240,7 +292,7 @@ impl Experience {
         resident.group.live = resident.waves.len() as u32 - resident.waiting(Waiting::Ended);
         // Waves that wait for their turn, for another workgroup or in vain: one thread finds out which.
         if resident.group.live > 0 {
-            self.pause = self.pause.max(1);
+            self.lesson.pause = self.lesson.pause.max(1);
         }
         if let Some((index, fault)) = team.first_fault(resident) {
             let wave = &resident.waves[index];

@@ -12,7 +12,7 @@ use rocjitsu_exec::barrier;
 use rocjitsu_exec::error::Fault;
 use rocjitsu_exec::wave::{Group, Waiting, Wave};
 
-use super::board::{Board, Claim, State};
+use super::board::{Board, Claim, Own, State};
 use super::launch::Resident;
 use super::slice::{Hands, Slice};
 use super::worker::QUANTUM;
@@ -85,7 +85,8 @@ impl Team {
         let group = unsafe { &*self.group };
         let reached = |slot: u8, phase| barrier::reached(group, usize::from(slot), phase);
         let manner = (seat.faithful, looks < PATIENT_LOOKS);
-        let claim = self.board.claim(seat.number, seat.last, manner, reached);
+        let (me, last) = (seat.number, seat.last);
+        let claim = self.board.claim(me, last, &mut seat.own, manner, reached);
         let Claim::Wave(index) = claim else {
             return claim;
         };
@@ -100,7 +101,10 @@ impl Team {
                 State::GaveWay
             }
             Ok(Slice::Ended | Slice::Waits) => {
-                self.fruitless.store(0, Ordering::Relaxed);
+                // All threads look at it.
+                if self.fruitless.load(Ordering::Relaxed) != 0 {
+                    self.fruitless.store(0, Ordering::Relaxed);
+                }
                 state(wave)
             }
             Err(_) => State::Held,
@@ -183,6 +187,7 @@ pub fn first_turn(waves: &[Wave]) -> usize {
 struct Seat {
     number: u8,
     last: usize,
+    own: Own,
     faithful: bool,
 }
 
@@ -240,7 +245,10 @@ impl Drop for Member {
 fn pause(looks: &mut u32) {
     *looks += 1;
     if *looks < EAGER_LOOKS {
-        std::hint::spin_loop();
+        // A look takes the lines from the threads that are about to change them.
+        for _ in 0..4 {
+            std::hint::spin_loop();
+        }
     } else {
         std::thread::yield_now();
     }
@@ -257,6 +265,7 @@ impl Teams {
             seat: Seat {
                 number: OWNER,
                 last: team.board.last(),
+                own: Own::default(),
                 faithful: true,
             },
         }
@@ -282,8 +291,11 @@ impl Teams {
 
     /// Runs waves of others until there has been nothing to do for a while or `over` says that there will not be.
     pub fn help(&self, hands: &mut Hands<'_, '_>, over: impl Fn() -> bool) {
-        let mut since = Instant::now();
-        let mut looks = 0;
+        let (mut idle, mut looks) = (None, 0);
+        // Most looks find something soon: the clock is asked only of those that do not.
+        let tired = |idle: &mut Option<Instant>, looks: u32| {
+            looks >= EAGER_LOOKS && idle.get_or_insert_with(Instant::now).elapsed() > PATIENCE
+        };
         while !over() {
             if let Some(member) = self.join() {
                 let team = member.team();
@@ -291,21 +303,21 @@ impl Teams {
                 let mut seat = Seat {
                     number,
                     // Far from where the owner is.
-                    last: number.into(),
+                    last: usize::from(number) % (team.board.last() + 1),
+                    own: Own::default(),
                     faithful: true,
                 };
                 while !team.board.is_closed() {
                     match team.step(hands, &mut seat, looks) {
                         Claim::Wave(_) => {
-                            since = Instant::now();
-                            looks = 0;
+                            (idle, looks) = (None, 0);
                         }
-                        _ if looks >= EAGER_LOOKS && since.elapsed() > PATIENCE => return,
+                        _ if tired(&mut idle, looks) => return,
                         Claim::Busy | Claim::Stuck => pause(&mut looks),
                     }
                 }
             }
-            if looks >= EAGER_LOOKS && since.elapsed() > PATIENCE {
+            if tired(&mut idle, looks) {
                 return;
             }
             pause(&mut looks);

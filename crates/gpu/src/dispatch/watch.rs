@@ -12,7 +12,7 @@ use rocjitsu_observe::{
     Allocation, Ended, Events, Failure, Family, MemoryView, Plugins, Watcher, Wave, Workgroup,
 };
 
-use super::launch::{Resident, waves_of};
+use super::launch::{Resident, given, waves_of};
 use super::{Device, Dispatch, DispatchError, Statistics};
 use crate::memory::Memory;
 
@@ -52,6 +52,7 @@ impl<'a> Watched<'a> {
                 kernarg: dispatch.kernarg,
                 kernarg_bytes: descriptor.kernarg_size,
                 cluster: dispatch.cluster,
+                given: given(device.target, descriptor),
                 memory: &memory,
             })
             .map_err(|failure| refused(dispatch, failure))?;

@@ -6,6 +6,7 @@
 //! other, so a worker starts them together and they share each turn. When no workgroup is left to start, workers
 //! help others with their waves.
 
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -37,6 +38,9 @@ const NAP: Duration = Duration::from_micros(20);
 /// Turns that earlier workgroups get after one has failed, so that which failure is reported does not depend on the
 /// threads. Those that take longer may wait for the one that failed.
 const LAST_TURNS: u32 = 16;
+
+/// Workgroups after whose end a worker tells the others of them: the count lies on a cache line that all of them want.
+const TOLD: u64 = 16;
 
 /// Register pages of 4 KiB that a worker keeps for its next dispatch.
 const KEPT_PAGES: usize = 1024;
@@ -114,6 +118,41 @@ pub struct Round {
     pub long: bool,
 }
 
+/// How many clusters a worker claims at a time: one, unless they are over so soon that threads would get in each other's way.
+struct Claims {
+    count: u64,
+    last: Instant,
+}
+
+impl Claims {
+    /// The most clusters.
+    const MOST: u64 = 32;
+    /// Clusters of a dispatch for each thread from which on one claims more than one.
+    const MANY: u64 = 64;
+    /// How long those that were claimed together may take: workgroups that wait for earlier ones wait about as long.
+    const BRIEF: Duration = Duration::from_micros(4);
+
+    /// How many to claim now, of `total`.
+    fn count(&mut self, shared: &Shared<'_>, total: u64) -> u64 {
+        let threads = shared.threads as u64;
+        // What is suspended has no workgroups that are claimed and not started.
+        if threads == 1 || total < Claims::MANY * threads || shared.options.stops.is_some() {
+            return 1;
+        }
+        let now = Instant::now();
+        let took = now - std::mem::replace(&mut self.last, now);
+        self.count = if took < Claims::BRIEF {
+            (2 * self.count).min(Claims::MOST)
+        } else {
+            (self.count / 2).max(1)
+        };
+        // Near the end all threads have something to do.
+        let left =
+            total.saturating_sub(shared.next.load(Ordering::Relaxed) / shared.cluster_size());
+        self.count.min(left / (4 * threads)).max(1)
+    }
+}
+
 struct Worker<'s, 'a> {
     hands: Hands<'s, 'a>,
     experience: Experience,
@@ -131,6 +170,11 @@ struct Worker<'s, 'a> {
     first: usize,
     /// What the worker told [`super::stall::Stall`] last.
     told: Option<u64>,
+    /// Workgroups that ended, which the others have yet to be told of.
+    ended: u64,
+    /// Workgroups that are this worker's to start.
+    claimed: Range<u64>,
+    claims: Claims,
 }
 
 /// Runs workgroups until none is left or the dispatch is over, and then waves of others. Calls `recruit` when the
@@ -166,6 +210,12 @@ pub fn run(shared: &Shared<'_>, recruit: Option<&dyn Fn()>) {
         at: 0,
         first: shared.turn,
         told: None,
+        ended: 0,
+        claimed: 0..0,
+        claims: Claims {
+            count: 1,
+            last: Instant::now(),
+        },
     };
     worker.hands.unit.gws = device.sync.gws.clone();
     if shared.options.count_forms {
@@ -259,6 +309,7 @@ impl Worker<'_, '_> {
         if let Err(error) = done {
             shared.fail(self.at, error);
         }
+        self.tell_ended();
         shared.stall.leave(&mut self.told);
     }
 
@@ -340,6 +391,17 @@ impl Worker<'_, '_> {
     /// A workgroup has failed: gives those before it some more turns, since they would have failed first if the
     /// workgroups had run one after the other.
     fn finish(&mut self) -> Result<(), DispatchError> {
+        loop {
+            self.last_turns()?;
+            let next = self.claimed.start;
+            if self.claimed.is_empty() || self.hands.shared.abandons(next) || !self.admit(true)? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The last turns of workgroups that come before one that has failed.
+    fn last_turns(&mut self) -> Result<(), DispatchError> {
         for _ in 0..LAST_TURNS {
             let mut index = 0;
             let mut left = false;
@@ -379,6 +441,9 @@ impl Worker<'_, '_> {
         let waves = cluster.groups.iter().flat_map(|r| &r.waves);
         let pages = waves.map(|wave| wave.v.pages().count()).sum();
         self.hands.unit.pool.adopt(pages);
+        if self.resident.is_empty() {
+            shared.extra.fetch_sub(cluster.size(), Ordering::Relaxed);
+        }
         self.resident.push(cluster);
         true
     }
@@ -452,18 +517,19 @@ impl Worker<'_, '_> {
             return Ok(true);
         }
         let total: u64 = shared.groups.iter().product();
-        if shared.next.load(Ordering::Relaxed) >= total {
-            return Ok(false);
-        }
         let size = shared.cluster_size();
-        if !first && shared.resident.load(Ordering::Relaxed) + size > shared.resident_limit {
+        // One that needs a workgroup takes what there is: looking first would fetch the number's cache line twice.
+        let any = || !self.claimed.is_empty() || shared.has_groups();
+        let room = || shared.resident() + size <= shared.resident_limit;
+        if !first && !(any() && room()) {
             return Ok(false);
         }
-        let linear = shared.next.fetch_add(size, Ordering::Relaxed);
-        if linear >= total {
+        let Some(linear) = self.claim(total, size) else {
             return Ok(false);
+        };
+        if !self.resident.is_empty() {
+            shared.extra.fetch_add(size, Ordering::Relaxed);
         }
-        shared.resident.fetch_add(size, Ordering::Relaxed);
         let unit = &mut self.hands.unit;
         let mut cluster = std::mem::take(&mut self.spare);
         cluster.groups.resize_with(size as usize, Resident::empty);
@@ -482,6 +548,23 @@ impl Worker<'_, '_> {
         Ok(true)
     }
 
+    /// The number of the next workgroup to start, the first one of its cluster.
+    fn claim(&mut self, total: u64, size: u64) -> Option<u64> {
+        if self.claimed.is_empty() {
+            let next = &self.hands.shared.next;
+            let count = size * self.claims.count(self.hands.shared, total / size);
+            let first = next.fetch_add(count, Ordering::Relaxed);
+            let end = first + count;
+            if end > total {
+                next.fetch_sub(end - total.max(first), Ordering::Relaxed);
+            }
+            self.claimed = first..end.min(total);
+        }
+        let first = self.claimed.start;
+        self.claimed.start += size;
+        (first < self.claimed.end).then_some(first)
+    }
+
     fn retire(&mut self, index: usize) {
         let cluster = self.resident.swap_remove(index);
         for resident in &cluster.groups {
@@ -489,19 +572,24 @@ impl Worker<'_, '_> {
         }
         let size = cluster.groups.len() as u64;
         self.spare = cluster;
-        self.hands
-            .shared
-            .resident
-            .fetch_sub(size, Ordering::Relaxed);
-        let before = self
-            .hands
-            .shared
-            .finished
-            .fetch_add(size, Ordering::Relaxed);
-        let finished = before + size;
+        if !self.resident.is_empty() {
+            self.hands.shared.extra.fetch_sub(size, Ordering::Relaxed);
+        }
+        self.ended += size;
+        if self.ended >= TOLD {
+            self.tell_ended();
+        }
+    }
+
+    /// Tells the others, and the observer, of workgroups that have ended.
+    fn tell_ended(&mut self) {
+        let shared = self.hands.shared;
+        let ended = std::mem::take(&mut self.ended);
+        let before = shared.finished.fetch_add(ended, Ordering::AcqRel);
+        let finished = before + ended;
         if finished / 64 != before / 64 {
-            let all = self.hands.shared.groups.iter().product();
-            self.hands.shared.observer.workgroups_ended(finished, all);
+            let all = shared.groups.iter().product();
+            shared.observer.workgroups_ended(finished, all);
         }
     }
 

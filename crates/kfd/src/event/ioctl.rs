@@ -5,28 +5,35 @@ use std::time::Duration;
 use rustix::io::Errno;
 use zerocopy::IntoBytes;
 
-use super::{News, Waited, Wanted};
-use crate::abi::{CreateEvent, EventData, EventId, WaitEvents, event_type, wait_result};
+use super::{News, Waited, Wanted, has_slot};
+use crate::abi::{CreateEvent, EventData, EventId, WaitEvents, wait_result};
 use crate::alloc;
 use crate::table::{Call, Handled};
 
-/// What CREATE_EVENT returns as the page's offset: user space only asks whether it is zero.
-const PAGE_OFFSET: u64 = 1 << 63;
+/// What CREATE_EVENT returns as the offset of a page that the program has given, and so has mapped already: not zero,
+/// and nothing that `mmap` takes.
+const GIVEN: u64 = 1 << 63;
 
+/// Without an event page of the program's, which it has from a GPU, the driver makes one, and the program maps the
+/// descriptor at the offset that it gets. Events that have no slot leave the offset as it is.
 pub(crate) fn create(call: &Call<'_>, args: &mut CreateEvent) -> Handled {
     let events = &call.context.events;
     if args.event_page_offset != 0 {
         let page = alloc::event_page(call, args.event_page_offset)?;
-        events.set_page(args.event_page_offset, page)?;
+        events.set_page(Some(args.event_page_offset), page)?;
     }
+    let page = match has_slot(args.event_type) {
+        true => Some(call.context.event_page(call.driver)?),
+        false => None,
+    };
     let id = events.create(args.event_type, args.auto_reset != 0)?;
     args.event_id = id;
     args.event_trigger_data = id;
-    args.event_page_offset = PAGE_OFFSET;
-    args.event_slot_index = match args.event_type {
-        event_type::SIGNAL | event_type::DEBUG_EVENT => id,
-        _ => 0,
-    };
+    args.event_slot_index = 0;
+    if let Some(page) = page {
+        args.event_page_offset = page.unwrap_or(GIVEN);
+        args.event_slot_index = id;
+    }
     Ok(())
 }
 

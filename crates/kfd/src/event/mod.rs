@@ -29,6 +29,11 @@ const FIRST_OTHER: u32 = 0x4000_0000;
 /// Content of a slot that no agent has written to.
 const UNSIGNALLED: u64 = u64::MAX;
 
+/// Whether agents signal events of a type through the event page.
+fn has_slot(kind: u32) -> bool {
+    matches!(kind, event_type::SIGNAL | event_type::DEBUG_EVENT)
+}
+
 /// The words of the event page, one for each signal event, that agents write to.
 pub(crate) trait Page: Send + Sync + std::fmt::Debug {
     /// The word of a slot.
@@ -46,8 +51,8 @@ pub(crate) struct Events {
 #[derive(Debug, Default)]
 struct State {
     events: BTreeMap<u32, Event>,
-    /// The allocation that holds the slots, with its handle.
-    page: Option<(u64, Box<dyn Page>)>,
+    /// The slots, with the handle of the allocation that they are in, if it is one of the program's.
+    page: Option<(Option<u64>, Box<dyn Page>)>,
 }
 
 #[derive(Debug)]
@@ -127,11 +132,11 @@ pub(crate) enum Waited {
 }
 
 impl Events {
-    /// Makes the allocation of `handle` the event page, all slots unsignalled.
+    /// Makes `page` the event page, all slots unsignalled: the allocation of `handle`, or memory of the driver's.
     ///
     /// # Errors
     /// `EINVAL` if there is one already.
-    pub(crate) fn set_page(&self, handle: u64, page: Box<dyn Page>) -> Result<(), Errno> {
+    pub(crate) fn set_page(&self, handle: Option<u64>, page: Box<dyn Page>) -> Result<(), Errno> {
         let mut state = lock(&self.state);
         if state.page.is_some() {
             return Err(Errno::INVAL);
@@ -145,7 +150,12 @@ impl Events {
 
     /// Whether the allocation of `handle` is the event page, which must not be freed.
     pub(crate) fn is_page(&self, handle: u64) -> bool {
-        matches!(&lock(&self.state).page, Some((page, _)) if *page == handle)
+        matches!(&lock(&self.state).page, Some((page, _)) if *page == Some(handle))
+    }
+
+    /// Whether there is an event page.
+    pub(crate) fn has_page(&self) -> bool {
+        lock(&self.state).page.is_some()
     }
 
     /// Makes an event and returns its id, which is its slot for those that agents signal.
@@ -156,9 +166,9 @@ impl Events {
         if kind > event_type::MEMORY {
             return Err(Errno::INVAL);
         }
-        let (mut id, end) = match kind {
-            event_type::SIGNAL | event_type::DEBUG_EVENT => (1, SLOTS),
-            _ => (FIRST_OTHER, 2 * FIRST_OTHER),
+        let (mut id, end) = match has_slot(kind) {
+            true => (1, SLOTS),
+            false => (FIRST_OTHER, 2 * FIRST_OTHER),
         };
         let mut state = lock(&self.state);
         // The lowest free number.

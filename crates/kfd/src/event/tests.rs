@@ -174,11 +174,11 @@ fn waiters_leave_no_trace() {
 fn interrupts_set_events_and_clear_slots() {
     let events = Events::default();
     let slots = Slots::new();
-    events.set_page(7, Box::new(slots.clone())).unwrap();
+    events.set_page(Some(7), Box::new(slots.clone())).unwrap();
     assert!((0..SLOTS).all(|slot| slots.load(slot) == UNSIGNALLED));
     assert!(events.is_page(7) && !events.is_page(8));
     assert_eq!(
-        events.set_page(8, Box::new(slots.clone())),
+        events.set_page(Some(8), Box::new(slots.clone())),
         Err(Errno::INVAL)
     );
     let a = events.create(event_type::SIGNAL, true).unwrap();

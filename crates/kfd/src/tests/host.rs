@@ -318,3 +318,60 @@ fn closing_takes_lent_memory_from_the_map_and_nothing_else() {
     assert!(read(&memory, own.at).is_err() && read(&memory, VA).is_err());
     assert_eq!(own.load(0), 1);
 }
+
+/// A range of the program's that runs into the driver's pages, on either side, is not the program's to lend.
+#[test]
+fn ranges_that_reach_the_drivers_pages_are_refused() {
+    let driver = driver("mi300x", 1);
+    let program = Program::new(&driver);
+    let kfd = program.kfd.as_fd();
+    // `KFD_IOCTL_SVM_ATTR_ACCESS`.
+    let access = [(2, program.id(0))];
+    let bells = program.alloc(0, VA, 8192, alloc_flags::DOORBELL).unwrap();
+    let flags = alloc_flags::MMIO_REMAP;
+    let registers = program.alloc(0, VA + 8192, PAGE, flags).unwrap();
+    let vram = program.alloc(0, VA + (1 << 30), 2 * PAGE, VRAM).unwrap();
+    // With no page of the program's the driver makes the events' page.
+    let mut event = CreateEvent::default();
+    program.kfd(0x08, &mut event).unwrap();
+    let render = program.render[0].as_fd();
+    for (what, fd, offset, pages, errno) in [
+        ("doorbells", kfd, bells.mmap_offset, 2, Errno::INVAL),
+        ("registers", kfd, registers.mmap_offset, 1, Errno::INVAL),
+        ("events", kfd, event.event_page_offset, 8, Errno::INVAL),
+        ("device memory", render, vram.mmap_offset, 2, Errno::FAULT),
+    ] {
+        // A page of the program's, those of the driver's, a page of the program's.
+        let all = Pages::writable(pages + 2);
+        let at = (all.at + PAGE) as *mut c_void;
+        native_mmap(fd, at, (pages * PAGE) as usize, offset).unwrap();
+        let end = all.at + (pages + 1) * PAGE;
+        for (start, bytes) in [
+            (all.at, 2 * PAGE),
+            (all.at, all.bytes),
+            (all.at + PAGE - 1, 2),
+            (end - PAGE, 2 * PAGE),
+            (end - 1, 2),
+            (all.at + PAGE, pages * PAGE),
+        ] {
+            let userptr = program.alloc_from(0, VA + (2 << 30), bytes, USERPTR, start);
+            // The page that the range begins in counts whole; the bytes are rounded up from there.
+            let reaches = start.is_multiple_of(PAGE) || start - start % PAGE > all.at;
+            match reaches {
+                true => assert_eq!(userptr.err(), Some(errno), "{what} {start:#x} {bytes:#x}"),
+                false => program.free(userptr.unwrap().handle).unwrap(),
+            }
+            if start.is_multiple_of(PAGE) {
+                let lent = set(&program, start, bytes, &access);
+                assert_eq!(lent, Err(errno), "{what} {start:#x} {bytes:#x}");
+            }
+        }
+        // The program's own pages beside them are.
+        for start in [all.at, end] {
+            let userptr = program.alloc_from(0, VA + (2 << 30), PAGE, USERPTR, start);
+            program.free(userptr.unwrap().handle).unwrap();
+            set(&program, start, PAGE, &access).unwrap();
+        }
+        driver.host_range_unmapped(all.at, all.bytes);
+    }
+}

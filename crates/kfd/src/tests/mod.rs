@@ -1,5 +1,6 @@
 //! Tests that drive the whole driver as a program does: through descriptors, ioctls and `mmap`.
 
+mod answers;
 mod host;
 mod memory;
 mod random;

@@ -2,6 +2,7 @@
 
 use super::*;
 use std::os::fd::FromRawFd;
+use zerocopy::IntoBytes;
 
 const VA: u64 = 0x2000_0000_0000;
 
@@ -443,6 +444,58 @@ fn prime_goes_both_ways_and_over_gpus() {
     assert_eq!(program.drm(0, 0x2d, &mut odd), Err(Errno::INVAL));
 }
 
+/// What a program notes on a buffer object, by its first word.
+fn notes(handle: u32, op: u32, first: u32) -> DrmGemMetadata {
+    let mut args = DrmGemMetadata {
+        handle,
+        op,
+        flags: 3,
+        tiling_info: 1 << 40 | 5,
+        data_size_bytes: 256,
+        ..Default::default()
+    };
+    args.data[0][0] = first;
+    args.data[7][7] = !first;
+    args
+}
+
+/// What is noted, of which the first word and whether all else is as [`notes`] has it.
+fn noted(program: &Program<'_>, handle: u32) -> (u32, bool) {
+    let mut args = DrmGemMetadata {
+        handle,
+        op: 2,
+        ..Default::default()
+    };
+    program.drm(0, 0x46, &mut args).unwrap();
+    let first = args.data[0][0];
+    (first, args.as_bytes() == notes(handle, 2, first).as_bytes())
+}
+
+#[test]
+fn notes_on_buffer_objects_stay_with_the_buffer() {
+    let driver = driver("mi300x", 1);
+    let (one, two) = (Program::new(&driver), Program::new(&driver));
+    let handle = create(&one, 0, PAGE, 4).unwrap();
+    assert_eq!(noted(&one, handle), (0, false), "nothing");
+    one.drm(0, 0x46, &mut notes(handle, 1, 77)).unwrap();
+    assert_eq!(noted(&one, handle), (77, true));
+    let fd = own(prime(&one, 0, 0x2d, handle, -1).unwrap().fd);
+    let there = prime(&two, 0, 0x2e, 0, fd.as_raw_fd()).unwrap().handle;
+    assert_eq!(noted(&two, there), (77, true), "through another name");
+    two.drm(0, 0x46, &mut notes(there, 1, 78)).unwrap();
+    assert_eq!(noted(&one, handle), (78, true));
+    let error = |mut args| one.drm(0, 0x46, &mut args);
+    assert_eq!(error(notes(99, 2, 0)), Err(Errno::NOENT));
+    assert_eq!(error(notes(handle, 3, 0)), Err(Errno::INVAL));
+    let mut long = notes(handle, 1, 79);
+    long.data_size_bytes = 257;
+    assert_eq!(error(long), Err(Errno::INVAL));
+    assert_eq!(noted(&one, handle), (78, true));
+    // A neighbour has none of them.
+    let other = create(&one, 0, PAGE, 4).unwrap();
+    assert_eq!(noted(&one, other), (0, false));
+}
+
 /// Tells the test below that it is the child, and what to import.
 const CHILD: &str = "ROCJITSU_TEST_SHARED";
 
@@ -462,11 +515,16 @@ fn a_child_process_sees_the_very_same_storage() {
             assert_eq!(read(&memory, at).unwrap(), 11);
             write(&memory, at + PAGE + (at >> 30 & 1), 12).unwrap();
         }
+        let object = prime(&program, 0, 0x2e, 0, words[4] as i32).unwrap().handle;
+        assert_eq!(noted(&program, object), (11, true));
+        program.drm(0, 0x46, &mut notes(object, 1, 12)).unwrap();
         return;
     }
     let a = filled(&program, 2 * PAGE, 11);
     let fd = export(&program, a.handle).unwrap();
     rustix::io::fcntl_setfd(&fd, rustix::io::FdFlags::empty()).unwrap();
+    let object = prime(&program, 0, 0x2e, 0, fd.as_raw_fd()).unwrap().handle;
+    program.drm(0, 0x46, &mut notes(object, 1, 11)).unwrap();
     let [w, x, y, z] = share_handle(&program, a.handle).unwrap();
     let name = "tests::sharing::a_child_process_sees_the_very_same_storage";
     let child = std::process::Command::new(std::env::current_exe().unwrap())
@@ -481,4 +539,5 @@ fn a_child_process_sees_the_very_same_storage() {
     );
     assert_eq!(read(&memory, VA + PAGE).unwrap(), 12);
     assert_eq!(read(&memory, VA + PAGE + 1).unwrap(), 12);
+    assert_eq!(noted(&program, object), (12, true));
 }

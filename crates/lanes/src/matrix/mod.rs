@@ -8,6 +8,7 @@
 mod chain;
 mod dot2;
 mod exact;
+mod form;
 mod formats;
 mod fused;
 mod integer;
@@ -23,6 +24,7 @@ mod x86;
 #[cfg(test)]
 mod tests;
 
+pub use form::{Form, Guard, Place, Sums};
 pub use layout::Registers;
 pub use op::{Element, Family, Kind, MatrixOp, Modifiers, ScaleFormat};
 

@@ -3,10 +3,33 @@
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 
 use rocjitsu_isa::RegFile;
-use rocjitsu_observe::{Instruction, State};
+use rocjitsu_observe::{Family, Instruction, State};
 
 /// `ROCJITSU_PLUGIN_ABI`.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
+
+/// `ROCJITSU_ONE_THREAD` of `rocjitsu_threads`.
+pub const ONE_THREAD: u32 = 1;
+/// `ROCJITSU_CONCURRENT` of `rocjitsu_threads`.
+pub const CONCURRENT: u32 = 2;
+
+/// `rocjitsu_code`.
+#[repr(C)]
+pub struct Code {
+    base: u64,
+    file: *const c_void,
+    bytes: usize,
+}
+
+impl Code {
+    pub fn of(code: &rocjitsu_observe::Code<'_>) -> Code {
+        Code {
+            base: code.base,
+            file: code.file.as_ptr().cast(),
+            bytes: code.file.len(),
+        }
+    }
+}
 
 /// `rocjitsu_dispatch`.
 #[repr(C)]
@@ -23,6 +46,12 @@ pub struct Dispatch {
     wave_size: u32,
     lds_bytes: u32,
     scratch_bytes: u32,
+    kernarg_bytes: u32,
+    waves_per_workgroup: u32,
+    cluster: [u32; 3],
+    given_sgprs: u32,
+    given_vgprs: u32,
+    gpu: u64,
 }
 
 impl Dispatch {
@@ -40,6 +69,12 @@ impl Dispatch {
             wave_size: dispatch.lanes,
             lds_bytes: dispatch.lds,
             scratch_bytes: dispatch.scratch,
+            kernarg_bytes: dispatch.kernarg_bytes,
+            waves_per_workgroup: dispatch.waves_per_workgroup,
+            cluster: dispatch.cluster,
+            given_sgprs: dispatch.given.sgprs.into(),
+            given_vgprs: dispatch.given.vgprs.into(),
+            gpu: dispatch.gpu() as u64,
         }
     }
 }
@@ -52,16 +87,20 @@ pub struct End {
     waves: u64,
     seconds: f64,
     error: *const c_char,
+    kernel: *const c_char,
+    families: [u64; Family::ALL.len()],
 }
 
 impl End {
-    pub fn of(ended: &rocjitsu_observe::Ended<'_>, error: Option<&CStr>) -> End {
+    pub fn of(ended: &rocjitsu_observe::Ended<'_>, kernel: &CStr, error: Option<&CStr>) -> End {
         End {
             id: ended.id,
             wave_instructions: ended.instructions,
             waves: ended.waves,
             seconds: ended.seconds,
             error: error.map_or(std::ptr::null(), CStr::as_ptr),
+            kernel: kernel.as_ptr(),
+            families: ended.families,
         }
     }
 }
@@ -73,6 +112,7 @@ pub struct Workgroup {
     number: u64,
     id: [u32; 3],
     waves: u32,
+    lds_bytes: u32,
 }
 
 impl Workgroup {
@@ -82,6 +122,7 @@ impl Workgroup {
             number: workgroup.linear,
             id: workgroup.id,
             waves: workgroup.waves,
+            lds_bytes: workgroup.lds,
         }
     }
 }
@@ -206,6 +247,9 @@ pub struct Host {
     sgpr: extern "C" fn(*const c_void, u32) -> u32,
     read: extern "C" fn(*const c_void, u64, *mut c_void, usize) -> c_int,
     text: extern "C" fn(*const c_void, *mut c_char, usize) -> usize,
+    lds: extern "C" fn(*const c_void, u32, *mut c_void, usize) -> c_int,
+    scc: extern "C" fn(*const c_void) -> u32,
+    mode: extern "C" fn(*const c_void) -> u32,
 }
 
 /// What every plugin is given.
@@ -216,6 +260,9 @@ pub static HOST: Host = Host {
     sgpr,
     read,
     text,
+    lds,
+    scc,
+    mode,
 };
 
 /// The state behind a pointer of a step.
@@ -253,6 +300,27 @@ extern "C" fn read(pointer: *const c_void, address: u64, to: *mut c_void, bytes:
     }
 }
 
+extern "C" fn lds(pointer: *const c_void, address: u32, to: *mut c_void, bytes: usize) -> c_int {
+    let Some(state) = state(pointer) else {
+        return -1;
+    };
+    let from = state.lds().get(address as usize..);
+    let Some(from) = from.and_then(|from| from.get(..bytes)) else {
+        return -1;
+    };
+    // SAFETY: the caller gives room for `bytes` bytes.
+    unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to.cast(), bytes) };
+    0
+}
+
+extern "C" fn scc(pointer: *const c_void) -> u32 {
+    state(pointer).map_or(0, |state| state.scc().into())
+}
+
+extern "C" fn mode(pointer: *const c_void) -> u32 {
+    state(pointer).map_or(0, |state| state.mode())
+}
+
 extern "C" fn text(instruction: *const c_void, to: *mut c_char, bytes: usize) -> usize {
     // SAFETY: the header asks for the pointer of the step that the callback was given.
     let Some(instruction) = (unsafe { instruction.cast::<Instruction>().as_ref() }) else {
@@ -285,6 +353,7 @@ pub type OnTouched = extern "C" fn(*mut c_void, *const Step, *const Touch, usize
 pub struct Description {
     abi: u32,
     pub events: u32,
+    pub threads: u32,
     pub schema: *const c_char,
     pub create:
         Option<extern "C" fn(*const Host, *const c_char, *mut c_char, usize) -> *mut c_void>,
@@ -304,4 +373,5 @@ pub struct Description {
     pub barrier: Option<extern "C" fn(*mut c_void, *const Step, c_int, u32, u32) -> c_int>,
     pub matrix: Option<OnStep>,
     pub finish: Option<extern "C" fn(*mut c_void) -> c_int>,
+    pub code_loaded: Option<extern "C" fn(*mut c_void, *const Code) -> c_int>,
 }

@@ -19,6 +19,14 @@ pub struct Operation {
     pub instruction: Instruction,
 }
 
+/// An operation that is under way.
+pub struct UnderWay {
+    /// Its instruction.
+    pub instruction: Instruction,
+    /// The counter, and how many operations may be left for this one to be complete.
+    pub wait: (Counter, usize),
+}
+
 /// A register that is used before a wait.
 pub struct Early {
     /// The register.
@@ -95,6 +103,22 @@ impl Loads {
         if let Some((_, access)) = &mut self.access {
             access.registers = registers(touched).filter(is_replayed).collect();
         }
+    }
+
+    /// The number of the latest operation.
+    pub fn number(&self) -> u64 {
+        self.issued
+    }
+
+    /// Operation `number`, if no wait has told that it is complete.
+    pub fn under_way(&self, number: u64) -> Option<UnderWay> {
+        let is = |(_, operation): &(Issue, Operation)| operation.number == number;
+        let index = self.loading.iter().position(is)?;
+        let (issue, operation) = self.loading.iter().nth(index)?;
+        Some(UnderWay {
+            instruction: operation.instruction.clone(),
+            wait: (issue.counter, self.loading.sufficient(index)),
+        })
     }
 
     /// It is a flat access, some of whose lanes go to LDS, and some elsewhere.

@@ -40,6 +40,19 @@ impl Written {
         self.pages.clear();
     }
 
+    /// Notes what an access stores that came from elsewhere.
+    pub fn store(&mut self, access: &Access) {
+        let end = access.address.saturating_add(access.bytes.into());
+        let mut at = access.address;
+        while at < end {
+            let (page, stop) = (at / PAGE, end.min((at / PAGE + 1) * PAGE));
+            if let Some(Some(bytes)) = self.pages.get_mut(&page) {
+                words(at % PAGE, stop - page * PAGE).for_each(|(word, bits)| bytes.0[word] |= bits);
+            }
+            at = stop;
+        }
+    }
+
     /// Notes what an access stores, and tells of the first byte that it loads although nothing has written it. `scalar`:
     /// a load that may be wider than what the program asks for; it counts only if it has no written byte.
     pub fn access(

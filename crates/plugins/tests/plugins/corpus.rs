@@ -42,7 +42,7 @@ fn clean(target: Target) {
             "throughput",
             "race",
             "data_hazard",
-            "memcheck",
+            "memcheck:uninitialised",
         ]);
         let run = Run::new(&launch);
         let done = match run.go(&launch, &watching.plugins, 2) {

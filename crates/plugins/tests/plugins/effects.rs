@@ -1,5 +1,7 @@
-//! What instructions change is what they are said to change: registers, LDS and memory before and after.
+//! What instructions change is what they are said to change: registers, LDS and memory before and after. What they read
+//! and write is what their text names, in the lanes of EXEC, and no more bytes than that.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
 use rocjitsu_isa::{RegFile, Target};
@@ -46,6 +48,7 @@ struct Seen {
 struct Compare {
     seen: Arc<Mutex<Seen>>,
     before: Copy,
+    reads: Vec<Touch>,
     writes: Vec<Touch>,
     stores: Vec<Access>,
     cdna: bool,
@@ -65,11 +68,111 @@ impl Compare {
     }
 }
 
+/// The registers that an operand of a text names: `v3`, `s[4:7]`, `a0`, `v1.h`.
+fn named(operand: &str) -> Vec<(RegFile, u16)> {
+    // `sext(v3)` and the like.
+    let operand = operand.split_once('(').map_or(operand, |(_, inner)| inner);
+    let operand = operand.trim_end_matches(')');
+    let text = operand
+        .trim()
+        .trim_start_matches(['-', '|'])
+        .trim_end_matches('|');
+    let file = match text.chars().next() {
+        Some('v') => RegFile::Vgpr,
+        Some('a') => RegFile::Agpr,
+        Some('s') => RegFile::Sgpr,
+        _ => return Vec::new(),
+    };
+    let rest = text[1..].trim_end_matches(".l").trim_end_matches(".h");
+    let range = match rest.strip_prefix('[').and_then(|r| r.strip_suffix(']')) {
+        Some(range) => range.split_once(':').unwrap_or((range, range)),
+        None => (rest, rest),
+    };
+    match (range.0.parse::<u16>(), range.1.parse::<u16>()) {
+        (Ok(first), Ok(last)) => (first..=last).map(|n| (file, n)).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// Operands of a text: separated by commas and blanks, but not within brackets.
+fn operands(text: &str) -> Vec<&str> {
+    let (_, rest) = text.split_once(' ').unwrap_or((text, ""));
+    rest.split([',', ' '])
+        .filter(|part| !part.is_empty())
+        .collect()
+}
+
+/// What is wrong with the registers that were told, by the instruction's text.
+fn by_text(step: &Step<'_>, reads: &[Touch], writes: &[Touch]) -> Vec<String> {
+    let text = step.instruction.text();
+    let name = step.instruction.mnemonic();
+    let operands = operands(&text);
+    let texts: BTreeSet<(RegFile, u16)> = operands.iter().flat_map(|o| named(o)).collect();
+    // Banks of VGPRs (gfx1250) are not in the text.
+    let bank = |t: &Touch| match t.file {
+        RegFile::Vgpr => (t.file, t.register % REGISTERS),
+        file => (file, t.register),
+    };
+    let told: BTreeSet<(RegFile, u16)> = reads.iter().chain(writes).map(bank).collect();
+    let mut wrong = Vec::new();
+    let is_scalar = |r: &(RegFile, u16)| r.0 == RegFile::Sgpr;
+    for register in texts.difference(&told) {
+        // Vector registers are told of if lanes take part.
+        if step.exec != 0 || is_scalar(register) {
+            wrong.push(format!("{register:?} is not told of"));
+        }
+    }
+    let own = |r: &&(RegFile, u16)| match r.0 {
+        RegFile::Vgpr | RegFile::Agpr => true,
+        RegFile::Sgpr => r.1 < 106,
+        _ => false,
+    };
+    for register in told.difference(&texts).filter(own) {
+        wrong.push(format!("{register:?} is told of"));
+    }
+    let all = u64::MAX >> (64 - step.wave.lanes);
+    let vector = |t: &&Touch| matches!(t.file, RegFile::Vgpr | RegFile::Agpr);
+    for touch in reads.iter().filter(vector) {
+        if ![step.exec, all].contains(&touch.lanes) {
+            wrong.push(format!("reads lanes {:#x} of {touch:?}", touch.lanes));
+        }
+    }
+    // Those that write lanes whatever EXEC says.
+    let whole = [
+        "mfma",
+        "mfmac",
+        "mmac",
+        "wmma",
+        "_tr",
+        "lane",
+        "direct_load",
+    ];
+    let exempt = whole.iter().any(|part| name.contains(part));
+    for touch in writes.iter().filter(vector) {
+        if touch.lanes & !step.exec != 0 && !exempt {
+            wrong.push(format!("writes lanes {:#x} beside EXEC", touch.lanes));
+        }
+    }
+    // Halves: of the destination, or of a load's.
+    let half = match operands.first() {
+        Some(dst) if dst.ends_with(".l") => Some(0x3),
+        Some(dst) if dst.ends_with(".h") => Some(0xc),
+        _ if name.contains("load") && name.contains("d16_hi") => Some(0xc),
+        _ if name.contains("load") && name.contains("d16") && !name.contains("format") => Some(0x3),
+        _ => None,
+    };
+    let wide = |t: &&Touch| half.is_some_and(|half| t.bytes != half);
+    let tells = writes.iter().filter(vector).filter(wide);
+    wrong.extend(tells.map(|t| format!("writes bytes {:#x}, not a half", t.bytes)));
+    wrong
+}
+
 impl Plugin for Compare {
     fn events(&self) -> Events {
         Events::BEFORE | Events::AFTER | Events::READS | Events::WRITES | Events::ACCESSES
     }
     fn before(&mut self, step: &Step<'_>, state: &dyn State) -> Outcome {
+        self.reads.clear();
         self.writes.clear();
         self.stores.clear();
         if Compare::wanted(step) && self.seen.lock().expect("not poisoned").compared < COMPARED {
@@ -86,6 +189,10 @@ impl Plugin for Compare {
             .extend(global.map(|a| (a.address, a.address + u64::from(a.bytes))));
         Ok(())
     }
+    fn reads(&mut self, _: &Step<'_>, touched: &[Touch], _: &dyn State) -> Outcome {
+        self.reads.extend(touched);
+        Ok(())
+    }
     fn writes(&mut self, _: &Step<'_>, touched: &[Touch], _: &dyn State) -> Outcome {
         self.writes.extend(touched);
         Ok(())
@@ -95,6 +202,9 @@ impl Plugin for Compare {
             return Ok(());
         }
         self.seen.lock().expect("not poisoned").compared += 1;
+        for what in by_text(step, &self.reads, &self.writes) {
+            self.wrong(step, what);
+        }
         let now = Copy::of(state);
         for (r, (old, new)) in self.before.vector.iter().zip(&now.vector).enumerate() {
             if old == new {
@@ -164,6 +274,7 @@ fn compare(target: Target) {
             Box::new(Compare {
                 seen: seen.clone(),
                 before: Copy::default(),
+                reads: Vec::new(),
                 writes: Vec::new(),
                 stores: Vec::new(),
                 cdna: target.is_cdna(),

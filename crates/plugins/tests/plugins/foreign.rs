@@ -95,13 +95,55 @@ fn wrong_plugins_and_configurations_are_refused() {
     );
     let error = refused(&format!("{}:path=/nowhere/x", plugin.display()));
     assert!(error.contains("cannot write /nowhere/x"), "{error}");
-    let newer = example().replace(".abi = ROCJITSU_PLUGIN_ABI", ".abi = 7");
-    let error = refused(&compile(&newer, "newer").display().to_string());
-    assert!(
-        error.contains("version 7") && error.contains("has version 1"),
-        "{error}"
-    );
+    for version in ["7", "1"] {
+        let other = format!(".abi = {version}");
+        let other = example().replace(".abi = ROCJITSU_PLUGIN_ABI", &other);
+        let error = refused(
+            &compile(&other, &format!("version{version}"))
+                .display()
+                .to_string(),
+        );
+        let named = error.contains(&format!("version {version}"));
+        assert!(named && error.contains("has version 2"), "{error}");
+    }
+    let threads = example().replace(".schema", ".threads = 3, .schema");
+    let error = refused(&compile(&threads, "threads").display().to_string());
+    assert!(error.contains("3 for `threads`"), "{error}");
     let none = compile("int nothing;", "none");
     let error = refused(&none.display().to_string());
     assert!(error.contains("rocjitsu_plugin_entry"), "{error}");
+}
+
+/// Everything that the host offers and every event, from C: the plugin compares what it is told by several ways.
+#[test]
+fn all_of_the_interface_works_from_c() {
+    let source = include_str!("everything.c");
+    let target = Target::Gfx942;
+    let path = descriptions(target)
+        .into_iter()
+        .find(|p| p.ends_with("hip_lds_reduce.json"));
+    let launch = described(&path.expect("in the corpus"), target);
+    for (threads, name) in [
+        ("ROCJITSU_SERIAL", "serial"),
+        ("ROCJITSU_ONE_THREAD", "one"),
+        ("ROCJITSU_CONCURRENT", "concurrent"),
+    ] {
+        let plugin = compile(&source.replace("THREADS", threads), name);
+        let out = plugin.with_file_name("seen.txt");
+        let selection = format!("{}:path={}", plugin.display(), out.display());
+        let plugins = load(&selection).expect("loads");
+        assert_eq!(plugins.one_thread(), name == "one");
+        let done = Run::new(&launch).go(&launch, &plugins, 2).expect("runs");
+        drop(plugins);
+        let text = std::fs::read_to_string(&out).expect("written");
+        let groups: u64 = launch.grid.iter().map(|&n| u64::from(n)).product();
+        let want = format!(
+            "code 1 dispatches 1 workgroups {groups} waves {} before {n} after {n} families {n}\n",
+            done.waves,
+            n = done.wave_instructions,
+        );
+        assert!(text.starts_with(&want), "{text} but {want}");
+        // What it saw of LDS, SCC and MODE.
+        assert!(text.ends_with("lds 1 scc 1 mode 1 destroyed 1\n"), "{text}");
+    }
 }

@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use rocjitsu_cli::engine::{Ended, Engine, Options};
+use rocjitsu_cli::engine::{Ended, Engine, Options, dispatch};
 use rocjitsu_cli::launch::Launch;
 use rocjitsu_cli::launch::from_description::Selection;
 use rocjitsu_cli::launch::place::{Placed, Statistics};
 use rocjitsu_config::preset_for_target;
-use rocjitsu_gpu::dispatch::{Stops, jit};
+use rocjitsu_gpu::dispatch::{self, Dispatch, Stops, jit};
 use rocjitsu_gpu::memory::Memory;
 use rocjitsu_isa::Target;
 use rocjitsu_lanes::Backend;
@@ -45,6 +45,13 @@ pub fn described(path: &Path, target: Target) -> Launch {
     Launch::from_description(path, selection).expect("a launch")
 }
 
+/// The launch of a description of the corpus, by its name.
+pub fn corpus(name: &str, target: Target) -> Launch {
+    let mut all = descriptions(target).into_iter();
+    let path = all.find(|path| path.file_stem().is_some_and(|stem| stem == name));
+    described(&path.expect("in the corpus"), target)
+}
+
 /// Plugins, and what each of them writes.
 pub struct Watching {
     /// The host.
@@ -59,14 +66,19 @@ impl Watching {
             plugins: Plugins::new(),
             outputs: Vec::new(),
         };
+        watching.add(texts);
+        watching
+    }
+
+    /// More plugins by name and options.
+    pub fn add(&mut self, texts: &[&str]) {
         for text in texts {
             let selection: Chosen = text.parse().expect("a selection");
             let (sink, bytes) = Sink::memory();
             let plugin = make(&selection, Lines::new(vec![sink])).expect("a plugin");
-            watching.plugins.add(selection.name, plugin);
-            watching.outputs.push(bytes);
+            self.plugins.add(selection.name, plugin);
+            self.outputs.push(bytes);
         }
-        watching
     }
 
     /// What the plugin `index` has written.
@@ -148,6 +160,28 @@ impl Run {
         let finished = plugins.finish().map_err(|e| e.to_string());
         let run = run.map_err(|e| format!("{e:#}"))?;
         finished.map(|()| run)
+    }
+
+    /// Runs it on one thread as a packet of the queue at an address.
+    pub fn on_queue(&self, launch: &Launch, plugins: &Plugins, queue: u64) -> Result<(), String> {
+        let dispatch = Dispatch {
+            queue,
+            ..dispatch(launch, &self.placed)
+        };
+        let device = self.engine.device();
+        let done = device.dispatch(&dispatch, dispatch::Options::default(), plugins);
+        done.map(|_| ()).map_err(|e| e.to_string())
+    }
+
+    /// Runs it on one thread, watched by plugins that go on with others.
+    pub fn dispatch(&self, launch: &Launch, plugins: &Plugins) -> Result<Statistics, String> {
+        let options = Options {
+            threads: 1,
+            eager_registers: false,
+            observer: plugins,
+        };
+        let run = self.engine.run(launch, &self.placed, &options);
+        run.map_err(|e| format!("{e:#}"))
     }
 
     /// The same, where `request` stops the dispatch, which goes on at once. Returns how often it stopped.

@@ -21,7 +21,11 @@ impl Plugin for Asks {
     }
 
     fn before(&mut self, _: &Step<'_>, _: &dyn State) -> Outcome {
-        if self.seen.fetch_add(1, Ordering::Relaxed) % self.every == 0 {
+        if self
+            .seen
+            .fetch_add(1, Ordering::Relaxed)
+            .is_multiple_of(self.every)
+        {
             self.request.store(true, Ordering::Release);
         }
         Ok(())

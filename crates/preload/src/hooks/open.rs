@@ -9,7 +9,7 @@ use rocjitsu_kfd::{Driver, Errno, topology};
 
 use crate::fds::{self, Kind};
 use crate::tree::{self, Found};
-use crate::{paths, process, real};
+use crate::{paths, process, real, runtime};
 
 /// Opens a path of ours; `None` if it is none.
 ///
@@ -54,6 +54,9 @@ fn open_path(driver: &Driver, path: &Path, flags: c_int) -> Option<Result<c_int,
                 memory_file(&text).and_then(|file| give(file, Kind::File, path, flags))
             }
             topology::Kind::CharDevice => driver.open(&canonical, flags)?.and_then(|file| {
+                if canonical == Path::new("/dev/kfd") {
+                    runtime::check(driver);
+                }
                 let number = file.as_raw_fd();
                 give(file, Kind::Device, &canonical, flags).inspect_err(|_| driver.closed(number))
             }),

@@ -1,5 +1,7 @@
 //! The stat family and access.
 
+use std::os::fd::BorrowedFd;
+
 use libc::{c_char, c_int, c_uint};
 use rocjitsu_kfd::Errno;
 
@@ -16,7 +18,7 @@ unsafe fn stat_ours(at: c_int, path: *const c_char, flags: c_int) -> Option<Resu
     // SAFETY: the caller's promise.
     unsafe {
         // An empty path with AT_EMPTY_PATH means the descriptor; glibc's fstat asks so, and others may.
-        if flags & libc::AT_EMPTY_PATH != 0 && (path.is_null() || *path == 0) {
+        if means_descriptor(path, flags) {
             return fstat_ours(at);
         }
         let path = paths::candidate(at, path)?;
@@ -45,6 +47,62 @@ fn fstat_ours(fd: c_int) -> Option<Result<Stat, Errno>> {
         }
         stat
     }))
+}
+
+/// What the driver knows of a file that the hooks have not seen opened.
+enum Known {
+    /// A buffer that was exported, of so many bytes: its file is larger.
+    Buffer(u64),
+    /// A device, which came in a message.
+    Device(Stat),
+}
+
+/// What the driver knows of a descriptor whose file has so many names.
+fn known(fd: c_int, links: u64) -> Option<Known> {
+    // Files in memory have no name. Others cost no more than this look.
+    if links != 0 || fd < 0 {
+        return None;
+    }
+    // SAFETY: the number is not negative, and the program keeps it open during its own call.
+    let file = unsafe { BorrowedFd::borrow_raw(fd) };
+    let answer = process::ask_existing(|driver| {
+        let buffer = driver.seek_end(file).map(Known::Buffer);
+        let device = || Some(Known::Device(tree::to_c(&driver.stat_of_fd(file)?)));
+        buffer.or_else(device).map(Ok)
+    });
+    answer?.ok()
+}
+
+/// Gives the C library's answer, unless the driver knows better.
+///
+/// # Safety
+///
+/// As for `fstat`; `real` is the C library's call of the same kind.
+unsafe fn fstat_real(fd: c_int, out: *mut Stat, real: impl FnOnce(*mut Stat) -> c_int) -> c_int {
+    let status = real(out);
+    if status == 0 {
+        // SAFETY: the call has filled the structure in.
+        let stat = unsafe { &mut *out };
+        match known(fd, stat.st_nlink) {
+            None => {}
+            Some(Known::Buffer(bytes)) => {
+                stat.st_size = bytes.cast_signed();
+                stat.st_blocks = (bytes / 512).cast_signed();
+            }
+            Some(Known::Device(device)) => *stat = device,
+        }
+    }
+    status
+}
+
+/// Whether a call with a path means the descriptor.
+///
+/// # Safety
+///
+/// `path` is null or a C string.
+unsafe fn means_descriptor(path: *const c_char, flags: c_int) -> bool {
+    // SAFETY: the caller's promise.
+    flags & libc::AT_EMPTY_PATH != 0 && (path.is_null() || unsafe { *path } == 0)
 }
 
 /// Writes the answer where the program wants it.
@@ -88,16 +146,18 @@ stat_hooks! {
     stat64(path: *const c_char): stat_ours(libc::AT_FDCWD, path, 0), |out| real::stat(path, out);
     lstat(path: *const c_char): stat_ours(libc::AT_FDCWD, path, libc::AT_SYMLINK_NOFOLLOW), |out| real::lstat(path, out);
     lstat64(path: *const c_char): stat_ours(libc::AT_FDCWD, path, libc::AT_SYMLINK_NOFOLLOW), |out| real::lstat(path, out);
-    fstat(fd: c_int): fstat_ours(fd), |out| real::fstat(fd, out);
-    fstat64(fd: c_int): fstat_ours(fd), |out| real::fstat(fd, out);
+    fstat(fd: c_int): fstat_ours(fd), |out| fstat_real(fd, out, |out| real::fstat(fd, out));
+    fstat64(fd: c_int): fstat_ours(fd), |out| fstat_real(fd, out, |out| real::fstat(fd, out));
     __xstat(version: c_int, path: *const c_char): stat_ours(libc::AT_FDCWD, path, 0), |out| real::__xstat(version, path, out);
     __xstat64(version: c_int, path: *const c_char): stat_ours(libc::AT_FDCWD, path, 0), |out| real::__xstat(version, path, out);
     __lxstat(version: c_int, path: *const c_char):
         stat_ours(libc::AT_FDCWD, path, libc::AT_SYMLINK_NOFOLLOW), |out| real::__lxstat(version, path, out);
     __lxstat64(version: c_int, path: *const c_char):
         stat_ours(libc::AT_FDCWD, path, libc::AT_SYMLINK_NOFOLLOW), |out| real::__lxstat(version, path, out);
-    __fxstat(version: c_int, fd: c_int): fstat_ours(fd), |out| real::__fxstat(version, fd, out);
-    __fxstat64(version: c_int, fd: c_int): fstat_ours(fd), |out| real::__fxstat(version, fd, out);
+    __fxstat(version: c_int, fd: c_int):
+        fstat_ours(fd), |out| fstat_real(fd, out, |out| real::__fxstat(version, fd, out));
+    __fxstat64(version: c_int, fd: c_int):
+        fstat_ours(fd), |out| fstat_real(fd, out, |out| real::__fxstat(version, fd, out));
 }
 
 macro_rules! statat_hooks {
@@ -108,6 +168,9 @@ macro_rules! statat_hooks {
             unsafe {
                 match stat_ours(at, path, flags) {
                     Some(answer) => give(answer, out),
+                    None if means_descriptor(path, flags) => {
+                        fstat_real(at, out, |out| real::$real($($version,)? at, path, out, flags))
+                    }
                     None => real::$real($($version,)? at, path, out, flags),
                 }
             }
@@ -139,7 +202,20 @@ unsafe extern "C" fn statx(
                 0
             }
             Some(Err(errno)) => finish(Err(errno), -1),
-            None => real::statx(at, path, flags, mask, out),
+            None => {
+                let status = real::statx(at, path, flags, mask, out);
+                if status == 0 && means_descriptor(path, flags) {
+                    match known(at, (*out).stx_nlink.into()) {
+                        None => {}
+                        Some(Known::Buffer(bytes)) => {
+                            (*out).stx_size = bytes;
+                            (*out).stx_blocks = bytes / 512;
+                        }
+                        Some(Known::Device(device)) => *out = tree::to_statx(&device),
+                    }
+                }
+                status
+            }
         }
     }
 }

@@ -5,6 +5,8 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
+use rocjitsu_config::unknown_targets;
+
 use super::{Check, Verdict};
 
 /// The libraries that refuse a GPU whose target they do not know.
@@ -41,14 +43,11 @@ pub fn checks(root: Option<&Path>, further: &[PathBuf], targets: &[String]) -> V
             ));
         }
         for path in found {
-            let Ok(content) = fs::read(&path) else {
+            let names = targets.iter().map(String::as_str);
+            let lacking = fs::File::open(&path).and_then(|file| unknown_targets(file, names));
+            let Ok(lacking) = lacking else {
                 continue;
             };
-            let lacking: Vec<&str> = targets
-                .iter()
-                .map(String::as_str)
-                .filter(|target| !knows(&content, target))
-                .collect();
             let shown = path.display();
             if name == "ROCr" {
                 any = true;
@@ -79,24 +78,6 @@ pub fn checks(root: Option<&Path>, further: &[PathBuf], targets: &[String]) -> V
         }
     }
     checks
-}
-
-/// Whether a library's bytes have the name of a target, not as part of a longer one.
-fn knows(content: &[u8], target: &str) -> bool {
-    let name = target.as_bytes();
-    if name.is_empty() {
-        return false;
-    }
-    let mut rest = content;
-    // `gfx` is rare enough in a library for this to be quick.
-    while let Some(at) = rest.windows(name.len()).position(|window| window == name) {
-        let after = rest.get(at + name.len());
-        if after.is_none_or(|byte| !byte.is_ascii_alphanumeric()) {
-            return true;
-        }
-        rest = &rest[at + name.len()..];
-    }
-    false
 }
 
 /// Where to look, in order.
@@ -175,13 +156,6 @@ fn find(directories: &[PathBuf], name: &str) -> Vec<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_are_whole() {
-        let content = b"x\0gfx942\0amdgcn-amd-amdhsa--gfx90a:xnack+\0gfx12501\0";
-        assert!(knows(content, "gfx942") && knows(content, "gfx90a"));
-        assert!(!knows(content, "gfx1250") && !knows(content, "gfx9") && !knows(content, ""));
-    }
 
     #[test]
     fn libraries_of_a_root() {

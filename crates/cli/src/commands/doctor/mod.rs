@@ -10,7 +10,7 @@ use anyhow::Result;
 use rocjitsu_config::{Config, ConfigError};
 use serde::Serialize;
 
-use super::Status;
+use super::{Status, gpu};
 use crate::cli::UsageError;
 use crate::output::{BAD, DIM, GOOD, HEAD, Output, styled};
 
@@ -20,6 +20,9 @@ use crate::output::{BAD, DIM, GOOD, HEAD, Output, styled};
     Libraries are looked for as the dynamic linker does: LD_LIBRARY_PATH, /opt/rocm*/lib, \
     the directories of ld.so.conf and the system's.")]
 pub struct Args {
+    /// GPU that programs are to run with (see `rocjitsu config list`)
+    #[arg(long, value_name = "GPU", conflicts_with = "config", value_parser = gpu::known)]
+    gpu: Option<String>,
     /// Preset or configuration file that programs are to run with; by default what
     /// ROCJITSU_CONFIG says, or mi300x
     #[arg(long, value_name = "GPU|FILE")]
@@ -94,7 +97,7 @@ impl Check {
 ///
 /// A configuration that cannot be used; those of writing.
 pub fn run(args: &Args, out: &mut Output) -> Result<Status> {
-    let name = match &args.config {
+    let name = match args.gpu.as_ref().or(args.config.as_ref()) {
         Some(name) => name.clone(),
         None => std::env::var("ROCJITSU_CONFIG")
             .ok()

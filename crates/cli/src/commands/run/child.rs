@@ -24,6 +24,8 @@ pub struct End {
     pub status: u8,
     /// That signal.
     pub signal: Option<i32>,
+    /// Its process's number.
+    pub process: u32,
 }
 
 /// Runs the program to its end.
@@ -65,6 +67,7 @@ pub fn run(command: &mut Command) -> io::Result<End> {
             return Ok(End {
                 status: code(status),
                 signal: status.signal(),
+                process: child.id(),
             });
         }
         let mut info = MaybeUninit::<libc::siginfo_t>::uninit();

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
-use rocjitsu_config::PluginOptions;
+use rocjitsu_config::{MOST_NODES, PluginOptions};
 use rocjitsu_debug::{Address, Listener};
 use rocjitsu_gpu::dispatch::jit;
 use rocjitsu_lanes::Backend;
@@ -68,7 +68,7 @@ struct Options {
     #[arg(long, value_name = "GPU", conflicts_with = "config", value_parser = gpu::known)]
     gpu: Option<String>,
     /// How many of it
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=64))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=MOST_NODES as i64))]
     num_gpus: Option<u32>,
     /// Configuration file (see `rocjitsu config --help`)
     #[arg(long, value_name = "FILE")]
@@ -76,7 +76,8 @@ struct Options {
     /// Variable for the program; may be given several times
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
     env: Vec<(String, String)>,
-    /// Write what the program did with the GPUs: as JSON, or as a page if the name ends with .html
+    /// Write what the program did with the GPUs: as JSON, or as a page if the name ends with .html. %p in the name
+    /// stands for the number of the process, so that each process writes its own
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
     /// Run the program with this directory as its root, in a mount namespace of its own with /proc, /sys and /dev of

@@ -1,9 +1,11 @@
 //! The report that a program leaves behind: where it is written, what is added to it, whether all in it is exact.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result};
 use serde::Deserialize;
@@ -22,6 +24,8 @@ pub struct Report {
     path: Option<PathBuf>,
     /// Where the program writes it.
     json: PathBuf,
+    /// When the program started.
+    begun: SystemTime,
     /// A folder of this command's for the reports of all processes: one that starts another must not hide by its own
     /// report what that executed.
     folder: Option<Folder>,
@@ -111,7 +115,13 @@ impl Report {
         if let Some(Folder(folder)) = &folder {
             json = folder.join("%p.json");
         }
-        Ok(Some(Report { path, json, folder }))
+        Ok(Some(Report {
+            path,
+            json,
+            // Files have the time of the kernel's last tick.
+            begun: SystemTime::now() - Duration::from_millis(20),
+            folder,
+        }))
     }
 
     /// Where the program writes it.
@@ -127,52 +137,112 @@ impl Report {
     /// A report that cannot be read or written.
     pub fn finish(self, end: child::End, options: &Options) -> Result<bool> {
         let mut exact = true;
-        let mut json = self.json.clone();
         if let Some(folder) = &self.folder {
             for file in folder.reports() {
                 exact &= is_exact(&file, &options.fidelity)?;
-                json = file;
             }
         }
-        if !json.exists() {
-            if let Some(path) = &self.path
-                && is_page(path)
-            {
-                // It was made to see whether it can be.
-                let _ = std::fs::remove_file(path);
-            }
+        if let Some(path) = &self.path
+            && is_page(path)
+            && (numbered(path, 0) != *path || !self.json.exists())
+        {
+            // It was made to see whether it can be.
+            let _ = std::fs::remove_file(path);
+        }
+        let written = self.written();
+        if written.is_empty() {
             warn(&"no report: the program did not use a GPU");
-            return Ok(exact);
         }
         let Some(path) = &self.path else {
             return Ok(exact);
         };
-        if self.folder.is_none() && end.signal.is_none() && !is_page(path) || !json.is_file() {
-            return Ok(exact);
-        }
-        let text = std::fs::read_to_string(&json)
-            .with_context(|| format!("cannot read {}", json.display()))?;
-        let mut value: Value = serde_json::from_str(&text)
-            .with_context(|| format!("{} is damaged", json.display()))?;
-        if let (Some(signal), Some(object)) = (end.signal, value.as_object_mut()) {
-            object.insert("signal".to_owned(), signal.into());
-        }
-        let refused = || format!("cannot write the report {}", path.display());
-        std::fs::write(beside(path), format!("{value:#}\n")).with_context(refused)?;
-        if is_page(path) {
-            let mut records = Records::default();
-            let process = value.get("process").and_then(Value::as_u64).unwrap_or(0);
-            records.read(&beside(path).display().to_string(), &value.to_string())?;
-            for file in options.plugins.files(process) {
-                // With a root of its own the program has written them there.
-                if file.is_file() {
-                    read(&mut records, &file)?;
-                }
+        for json in written.iter().filter(|json| json.is_file()) {
+            if self.folder.is_none() && end.signal.is_none() && !is_page(path) {
+                continue;
             }
-            std::fs::write(path, page(&records)).with_context(refused)?;
+            let text = std::fs::read_to_string(json)
+                .with_context(|| format!("cannot read {}", json.display()))?;
+            let mut value: Value = serde_json::from_str(&text)
+                .with_context(|| format!("{} is damaged", json.display()))?;
+            let process = value.get("process").and_then(Value::as_u64).unwrap_or(0);
+            let path = numbered(path, process);
+            let is_child = written.len() == 1 || process == u64::from(end.process);
+            if let (Some(signal), Some(object), true) =
+                (end.signal, value.as_object_mut(), is_child)
+            {
+                object.insert("signal".to_owned(), signal.into());
+            }
+            let refused = || format!("cannot write the report {}", path.display());
+            std::fs::write(beside(&path), format!("{value:#}\n")).with_context(refused)?;
+            if is_page(&path) {
+                let mut records = Records::default();
+                records.read(&beside(&path).display().to_string(), &value.to_string())?;
+                for file in options.plugins.files(process) {
+                    // With a root of its own the program has written them there.
+                    if file.is_file() {
+                        read(&mut records, &file)?;
+                    }
+                }
+                std::fs::write(&path, page(&records)).with_context(refused)?;
+            }
         }
         Ok(exact)
     }
+
+    /// The reports that there are now: of all processes if their numbers are in the name, else the latest.
+    fn written(&self) -> Vec<PathBuf> {
+        if let Some(folder) = &self.folder {
+            return folder.reports().pop().into_iter().collect();
+        }
+        if numbered(&self.json, 0) == self.json {
+            return self
+                .json
+                .exists()
+                .then(|| self.json.clone())
+                .into_iter()
+                .collect();
+        }
+        let entries = self.json.parent().map(std::fs::read_dir);
+        let entries = entries.into_iter().flatten().flatten().flatten();
+        let mut files: Vec<PathBuf> = entries
+            .filter(|entry| {
+                // Not those that an earlier run has left.
+                let time = entry.metadata().and_then(|data| data.modified());
+                time.is_ok_and(|time| time >= self.begun)
+            })
+            .map(|entry| entry.path())
+            .filter(|path| {
+                number(&self.json, path).is_some_and(|number| numbered(&self.json, number) == *path)
+            })
+            .collect();
+        files.sort();
+        files
+    }
+}
+
+/// A path with `%p` in its name replaced by a process's number, as the program does.
+fn numbered(path: &Path, number: u64) -> PathBuf {
+    let Some(name) = path.file_name().map(OsStr::as_encoded_bytes) else {
+        return path.to_owned();
+    };
+    let number = number.to_string();
+    let mut filled = Vec::new();
+    for part in name.split_inclusive(|&byte| byte == b'p') {
+        match part.strip_suffix(b"%p") {
+            Some(before) => filled.extend([before, number.as_bytes()].concat()),
+            None => filled.extend_from_slice(part),
+        }
+    }
+    path.with_file_name(OsStr::from_bytes(&filled))
+}
+
+/// The digits that a file's name has where another one has its first `%p`.
+fn number(pattern: &Path, path: &Path) -> Option<u64> {
+    let pattern = pattern.file_name()?.as_encoded_bytes();
+    let at = pattern.windows(2).position(|two| two == b"%p")?;
+    let rest = path.file_name()?.as_encoded_bytes().get(at..)?;
+    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    str::from_utf8(&rest[..digits]).ok()?.parse().ok()
 }
 
 /// The file for the report as JSON.

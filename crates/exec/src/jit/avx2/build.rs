@@ -12,6 +12,8 @@ pub struct Builder {
 }
 
 /// Predicates of `vcmpps`.
+pub const EQUAL: u32 = 0;
+/// As above: not a number.
 pub const UNORDERED: u32 = 3;
 
 impl Builder {

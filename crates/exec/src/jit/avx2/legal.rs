@@ -6,7 +6,7 @@
 use rocjitsu_lanes::trace::graph::{Graph, Id, Node, Op};
 
 use super::super::collect::{Run, Step};
-use super::build::{Builder, UNORDERED};
+use super::build::{Builder, EQUAL, UNORDERED};
 use super::logic::Gate;
 use crate::wave::scalar;
 
@@ -223,11 +223,16 @@ impl Legal<'_> {
             // Of zeros of both signs the second is the one that is wanted.
             Some(k) if k & 0x7fff_ffff != 0 || (k == 0) == max => signals[1] = false,
             known => {
-                let other = self.b.put(op, &[y, x], 0);
-                let gate = if max { Gate::And } else { Gate::Or };
-                result = self.b.gate(gate, result, other);
-                let nan = self.b.compare_f(x, x, UNORDERED);
-                result = self.b.select(nan, y, result);
+                // The second of equal ones: of zeros of both signs the wanted one has the bits of both, or those they share.
+                let equal = self.b.compare_f(x, y, EQUAL);
+                result = if max {
+                    let lacks = self.b.gate(Gate::AndNot, x, equal);
+                    self.b.gate(Gate::AndNot, lacks, result)
+                } else {
+                    let has = self.b.and(x, equal);
+                    self.b.or(result, has)
+                };
+                // Where x is no number it is the second already.
                 if known.is_none() {
                     let nan = self.b.compare_f(y, y, UNORDERED);
                     result = self.b.select(nan, x, result);
@@ -273,11 +278,11 @@ impl Legal<'_> {
         let inexact = g.compare_f(error, zero, UNEQUAL_AND_ORDERED);
         let signs = g.xor(sum, error);
         let apart = g.put(Op::SarBy, &[signs], 31);
-        let step = g.or(apart, one);
-        let odd = g.and(sum, one);
-        let even = g.put(Op::Sub, &[odd, one], 0);
-        let moves = g.and(inexact, even);
-        let step = g.and(step, moves);
+        let even = g.gate(Gate::AndNot, sum, one);
+        let moves = g.and(even, inexact);
+        // One unit, negated where the signs differ.
+        let step = g.xor(moves, apart);
+        let step = g.put(Op::Sub, &[step, apart], 0);
         g.put(Op::Add, &[sum, step], 0)
     }
 

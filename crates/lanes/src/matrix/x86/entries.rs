@@ -54,6 +54,33 @@ pub(super) mod direct {
     }
 }
 
+/// Scaled sums of E2M1, for AVX-512 alone.
+pub(super) mod fp4 {
+    use super::super::kernels::fp4;
+    use super::super::v512::V512;
+    use super::*;
+
+    #[allow(clippy::missing_safety_doc)]
+    #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
+    pub unsafe fn unpack(
+        what: &Unpack,
+        first: usize,
+        rows: &[*const u32],
+        out: &mut Panel<f32>,
+        offset: bool,
+    ) {
+        // SAFETY: the caller keeps the contract of the kernel.
+        unsafe { fp4::unpack::<V512>(what, first, rows, out, offset) }
+    }
+
+    #[allow(clippy::missing_safety_doc)]
+    #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
+    pub unsafe fn sums(scratch: &Scratch, plan: &Plan, tile: &Tile, scales: &Scales) -> bool {
+        // SAFETY: the caller keeps the contract of the kernel.
+        unsafe { fp4::sums::<V512>(scratch, plan, tile, scales) }
+    }
+}
+
 /// Products of bytes, for AVX-512 alone.
 pub(super) mod bytes {
     use super::super::v512::V512;

@@ -19,7 +19,7 @@ use super::op::{Element, Family, Kind, MatrixOp};
 use super::scalar::{Algorithm, algorithm};
 use super::{COperand, Pointers, read_only};
 use crate::backend::Backend;
-use entries::{Care, Halves, InRegisters, Scales, avx2, avx512, bytes, direct};
+use entries::{Care, Halves, InRegisters, Scales, avx2, avx512, bytes, direct, fp4};
 use plan::{Plan, Rows, Unpack};
 use range::{Exact, Fused, Known, Range, Within};
 use scratch::Scratch;
@@ -53,6 +53,8 @@ pub(super) struct Recipe {
     b: Unpack,
     /// For AVX-512: A and B as words of bytes, A's signed ones plus 128, if B's are signed.
     bytes: Option<Box<[Unpack; 2]>>,
+    /// For AVX-512: A and B as bytes, if both are E2M1.
+    nibbles: Option<Box<[Unpack; 2]>>,
     /// A and B are f32 that need no decoding.
     in_registers: bool,
     /// For AVX-512: B is decoded on the way by chains, or by those that are exact.
@@ -103,6 +105,7 @@ impl Recipe {
             a,
             b,
             bytes: bytes_of(op, need),
+            nibbles: nibbles_of(op, need, algorithm),
             permutes: op.family.is_mfma()
                 && !op.f8f6f4
                 && op.a != Element::F64
@@ -306,6 +309,37 @@ impl Recipe {
                 bytes::unpack(what_b, b, &mut scratch.b);
                 return;
             }
+            if let Some([what_a, what_b]) = self.nibbles.as_deref()
+                && backend == Backend::Avx512
+            {
+                if what_a.lanes < op.m {
+                    let (low, high) = a.split_at(a.len() / 2);
+                    fp4::unpack(what_a, 0, low, &mut scratch.a, true);
+                    fp4::unpack(what_a, 16, high, &mut scratch.a, true);
+                } else {
+                    fp4::unpack(what_a, 0, a, &mut scratch.a, true);
+                }
+                fp4::unpack(what_b, 0, b, &mut scratch.b, false);
+                return;
+            }
+            self.unpack_floats(op, backend, a, b, scratch);
+        }
+    }
+
+    /// Fills the panels with one number to a word, or with pairs of integers.
+    ///
+    /// # Safety
+    /// As for `execute`.
+    unsafe fn unpack_floats(
+        &self,
+        op: &MatrixOp,
+        backend: Backend,
+        a: &[*const u32],
+        b: &[*const u32],
+        scratch: &mut Scratch,
+    ) {
+        // SAFETY: by the contract of this function.
+        unsafe {
             if self.algorithm == Algorithm::Integer && op.kind != Kind::Sparse {
                 on!(backend, unpack_pairs(&self.a, a, &mut scratch.a));
                 on!(backend, unpack_pairs(&self.b, b, &mut scratch.b));
@@ -407,13 +441,19 @@ impl Recipe {
                     on!(backend, dot2(scratch, k, plan, tile));
                 }
                 Algorithm::Scaled { block } => {
+                    let scales = Scales::new(op, block, operands);
+                    if self.nibbles.is_some() && backend == Backend::Avx512 {
+                        if fp4::sums(scratch, plan, tile, &scales) {
+                            return true;
+                        }
+                        self.unpack_floats(op, backend, a, b, scratch);
+                    }
                     let (a, b) = ranges(scratch);
                     // The significands of two scale factors add eight bits at most.
                     if !Range::fits(a, b, block, 53 - 8) {
                         return false;
                     }
                     let single = Range::fits(a, b, block, 24);
-                    let scales = Scales::new(op, block, operands);
                     on!(backend, scaled(scratch, k, plan, tile, &scales, single));
                 }
             }
@@ -585,6 +625,20 @@ fn bytes_of(op: &MatrixOp, need: &Registers) -> Option<Box<[Unpack; 2]>> {
     Some(Box::new([
         Unpack::bytes(op, 0, need.a, flip)?,
         Unpack::bytes(op, 1, need.b, 0)?,
+    ]))
+}
+
+/// How to unpack E2M1 for scaled sums.
+fn nibbles_of(op: &MatrixOp, need: &Registers, algorithm: Algorithm) -> Option<Box<[Unpack; 2]>> {
+    if !matches!(algorithm, Algorithm::Scaled { .. })
+        || (op.a, op.b) != (Element::Fp4, Element::Fp4)
+        || op.kind == Kind::Sparse
+    {
+        return None;
+    }
+    Some(Box::new([
+        Unpack::nibbles(op, 0, need.a)?,
+        Unpack::nibbles(op, 1, need.b)?,
     ]))
 }
 

@@ -302,6 +302,26 @@ impl Unpack {
     }
 }
 
+impl Unpack {
+    /// Of an operand of E2M1: vectors of four bytes that are the even or the odd elements of a word. `None` if the eight
+    /// elements of a word are not eight steps of K.
+    pub fn nibbles(op: &MatrixOp, operand: u32, registers: usize) -> Option<Unpack> {
+        let plain = Unpack::new(op, operand, registers);
+        if plain.element != Element::Fp4 || !plain.split.chunk.is_multiple_of(8) {
+            return None;
+        }
+        let split = KSplit {
+            chunk: plain.split.chunk / 4,
+            ..plain.split
+        };
+        Some(Unpack {
+            split,
+            places: places(op, operand, split, (plain.lanes, registers, 2)),
+            ..plain
+        })
+    }
+}
+
 /// The `words` of an [`Unpack`] whose `side` is M or N.
 fn words(
     op: &MatrixOp,

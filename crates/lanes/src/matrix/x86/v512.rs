@@ -562,4 +562,12 @@ impl Bytes for V512 {
     fn dot_bytes(a: Self::I, b: Self::I, c: Self::I) -> Self::I {
         unsafe { _mm512_dpbusd_epi32(c, a, b) }
     }
+
+    #[inline(always)]
+    fn lookup_bytes(table: &[i8; 16], x: Self::I) -> Self::I {
+        unsafe {
+            let table = _mm_loadu_si128(table.as_ptr().cast());
+            _mm512_shuffle_epi8(_mm512_broadcast_i32x4(table), x)
+        }
+    }
 }

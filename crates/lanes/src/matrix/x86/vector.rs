@@ -240,8 +240,10 @@ pub(super) trait Vector: Copy {
     fn add_saturating(a: Self::I, b: Self::I) -> Self::I;
 }
 
-/// Products of bytes, which AVX2 has no instruction for.
+/// Bytes of 16 words: products, which AVX2 has no instruction for.
 pub(super) trait Bytes: Vector {
     /// Sums of products of four bytes, unsigned ones of `a` and signed ones of `b`, added to `c`.
     fn dot_bytes(a: Self::I, b: Self::I, c: Self::I) -> Self::I;
+    /// Entries of a table by the bytes of `x`, which are below 16.
+    fn lookup_bytes(table: &[i8; 16], x: Self::I) -> Self::I;
 }

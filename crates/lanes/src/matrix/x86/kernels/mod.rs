@@ -8,6 +8,7 @@ pub mod check;
 pub mod direct;
 pub mod dot2;
 pub mod double;
+pub mod fp4;
 pub mod fused;
 pub mod integer;
 pub mod reference;

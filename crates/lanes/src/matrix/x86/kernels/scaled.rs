@@ -15,15 +15,16 @@ use super::{Strip, Sums, a_at, columns, strips, unroll};
 pub struct Scales {
     /// Elements along K that share a factor.
     pub block: usize,
-    blocks: usize,
+    /// Blocks along K.
+    pub blocks: usize,
     formats: [ScaleFormat; 2],
     bytes: [[[u8; LINES]; BLOCKS]; 2],
     /// Whether f32 holds every factor and every product of two, none of them subnormal.
-    single: bool,
+    pub single: bool,
 }
 
 /// Most rows or columns.
-const LINES: usize = 32;
+pub const LINES: usize = 32;
 /// Most blocks along K.
 const BLOCKS: usize = 8;
 
@@ -102,7 +103,7 @@ impl Scales {
 
     /// The factors of an operand in f32, if they are `single`.
     #[inline(always)]
-    fn singles(&self, operand: usize) -> [[f32; LINES]; BLOCKS] {
+    pub fn singles(&self, operand: usize) -> [[f32; LINES]; BLOCKS] {
         let format = self.formats[operand];
         let mut out = [[1.0; LINES]; BLOCKS];
         for (bytes, out) in self.bytes[operand].iter().zip(&mut out).take(self.blocks) {
