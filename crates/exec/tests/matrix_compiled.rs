@@ -170,7 +170,11 @@ fn programs_of_products() {
                     for register in 0..present {
                         let row = bench.wave.v.write(register, &mut bench.unit.pool);
                         // Few rows have any.
-                        let often = if next(&mut values) % 4 == 0 { often } else { 0 };
+                        let often = if next(&mut values).is_multiple_of(4) {
+                            often
+                        } else {
+                            0
+                        };
                         row.iter_mut().for_each(|x| *x = word(&mut values, often));
                     }
                     bench

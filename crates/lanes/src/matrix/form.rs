@@ -70,7 +70,7 @@ impl Form {
             || op.c != op.d
             || op.a.bits() != op.b.bits()
             || op.m != op.n
-            || op.n % 16 != 0
+            || !op.n.is_multiple_of(16)
         {
             return None;
         }
@@ -87,7 +87,7 @@ impl Form {
                     flush: true,
                 },
                 Element::F16 | Element::Bf16,
-            ) if op.d == Element::F32 && flushes && op.k % 4 == 0 => Sums::Tree,
+            ) if op.d == Element::F32 && flushes && op.k.is_multiple_of(4) => Sums::Tree,
             (Algorithm::Integer, Element::I8 | Element::Iu8) if op.d == Element::I32 => {
                 let signed = |operand: u8| op.a == Element::I8 || mods.neg >> operand & 1 == 1;
                 Sums::Bytes {
@@ -175,7 +175,8 @@ impl Form {
                 }
         };
         let sixteen = |first: usize, at: &dyn Fn(usize) -> Place| {
-            (0..16).all(|i| beside(at(first), at(first + i), i)) && at(first).lane % 16 == 0
+            (0..16).all(|i| beside(at(first), at(first + i), i))
+                && at(first).lane.is_multiple_of(16)
         };
         let strided = |count: usize, at: &dyn Fn(usize) -> Place| {
             (0..count).step_by(16).all(|first| sixteen(first, at))
@@ -187,7 +188,7 @@ impl Form {
                 first.bit == 0 && place == Place { bit, ..first }
             })
         };
-        k % items == 0
+        k.is_multiple_of(items)
             && (0..self.op.blocks).all(|block| {
                 (0..k).all(|k| {
                     strided(m, &|row| self.a(block, row, k))

@@ -438,7 +438,7 @@ impl Maker {
         let (columns, sides) = (n / 16, n / 16 * form.blocks());
         let length = area_rows(form);
         let turn = length.min(4);
-        if length % turn != 0 {
+        if !length.is_multiple_of(turn) {
             return Err(CompileError::Room(
                 "sums of a length that is no multiple of four",
             ));
