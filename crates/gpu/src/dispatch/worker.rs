@@ -521,7 +521,7 @@ impl Worker<'_, '_> {
         // One that needs a workgroup takes what there is: looking first would fetch the number's cache line twice.
         let any = || !self.claimed.is_empty() || shared.has_groups();
         let room = || shared.resident() + size <= shared.resident_limit;
-        if !first && !(any() && room()) {
+        if !(first || any() && room()) {
             return Ok(false);
         }
         let Some(linear) = self.claim(total, size) else {
