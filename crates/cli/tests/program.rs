@@ -179,6 +179,19 @@ fn what_the_program_would_only_meet_later_is_refused_before_it_runs() {
             .unwrap();
         assert_eq!(output.status.code(), Some(status), "{value:?}");
     }
+    for (plugin, why) in [
+        ("nonsense", "there is none of this name"),
+        ("race:colour=red", "there is no option `colour`"),
+        ("./nowhere.so", "nowhere.so"),
+    ] {
+        let said = fails(2, &["run", "--plugin", plugin, "--", "echo", "ran"]);
+        assert!(said.contains(why) && !said.contains("ran\n"), "{said}");
+    }
+    let said = fails(
+        2,
+        &["run", "--require-exact", "--accept", "v_nonsense", "true"],
+    );
+    assert!(said.contains("v_nonsense"), "{said}");
     // A page that nobody filled does not stay behind.
     let page = scratch("unused.html");
     prints(&["run", "--report", page.to_str().unwrap(), "--", "true"]);
@@ -567,6 +580,24 @@ fn a_failing_plugin_stops_the_queue_of_a_program() {
     assert!(said.contains(&name), "{said}");
     // Where it was, as for any fault.
     assert!(said.contains("v_add_f32"), "{said}");
+}
+
+/// The program ends well; the command's status is that of what plugins found, if they are to fail for it.
+#[test]
+fn findings_count_for_the_status() {
+    let file = scratch("findings.jsonl");
+    let with = |options: &str| {
+        let plugin = format!(
+            "memcheck:uninitialised=global,file={}{options}",
+            file.display()
+        );
+        dispatches(&["--plugin", &plugin], &["load", "0"])
+            .status
+            .code()
+    };
+    assert_eq!(with(""), Some(0));
+    assert_eq!(with(",fail"), Some(1));
+    std::fs::remove_file(&file).unwrap();
 }
 
 /// What can be known of a program's memory: pages that nobody has touched, and who lies beside an address.

@@ -23,5 +23,5 @@ mod trace;
 pub use counters::{Counter, Issue, issued, waited};
 pub use memcheck::MemoryWishes;
 pub use options::Options;
-pub use select::{Chosen, NAMES, PluginError, Selection, SinkKind, Sinks, build, make};
+pub use select::{Chosen, NAMES, PluginError, Selection, SinkKind, Sinks, build, check, make};
 pub use symbols::Symbols;

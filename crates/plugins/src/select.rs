@@ -183,6 +183,31 @@ pub fn build(chosen: &Chosen, mut warn: impl FnMut(&PluginError)) -> Result<Plug
     Ok(plugins)
 }
 
+/// Whether a plugin can be made, without a place for its records.
+///
+/// # Errors
+/// What is wrong with its name or options, or with the file of a loadable one.
+pub fn check(selection: &Selection) -> Result<(), PluginError> {
+    let mut selection = selection.clone();
+    if !selection.is_file() {
+        selection.options.text("file");
+    }
+    match make(&selection, Lines::new(Vec::new())) {
+        Ok(_) => Ok(()),
+        Err(what) => Err(PluginError {
+            plugin: selection.name,
+            what,
+        }),
+    }
+}
+
+impl Selection {
+    /// Whether its name is the path of a loadable plugin.
+    pub fn is_file(&self) -> bool {
+        is_file(&self.name)
+    }
+}
+
 /// Whether a name is the path of a loadable plugin.
 fn is_file(name: &str) -> bool {
     name.contains('/') || name.ends_with(".so")

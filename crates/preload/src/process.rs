@@ -3,6 +3,7 @@
 
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
 
 use libc::c_int;
@@ -206,7 +207,8 @@ pub fn leave(status: c_int) {
     gdb::exit(status);
 }
 
-/// Tells the plugins that the program is over, once. A failure can only be told: the program's status is its own.
+/// Tells the plugins that the program is over, once. A failure can only be told: the program's status is its own. `rocjitsu run`
+/// looks into the folder that ROCJITSU_FINDINGS names.
 fn finish_plugins() {
     static FINISHED: AtomicI32 = AtomicI32::new(0);
     let me = this_process();
@@ -219,6 +221,12 @@ fn finish_plugins() {
         }
         if let Err(failure) = plugins.finish() {
             eprintln!("rocjitsu: {failure}");
+            if let Some(folder) = std::env::var_os("ROCJITSU_FINDINGS") {
+                let file = Path::new(&folder).join(me.to_string());
+                if let Err(error) = std::fs::write(&file, failure.to_string()) {
+                    eprintln!("rocjitsu: cannot write {}: {error}", file.display());
+                }
+            }
         }
     });
 }

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use rocjitsu_isa::Op;
 use rocjitsu_kfd::FormCount;
 use serde::Deserialize;
 
@@ -14,14 +15,25 @@ pub struct FidelityArgs {
     /// docs/fidelity.md)
     #[arg(long)]
     pub require_exact: bool,
-    /// Instructions that --require-exact lets pass: mnemonics as in reports, or `bounded` for all with a bound
+    /// Instructions that --require-exact lets pass: mnemonics as in reports, `bounded` for all with a bound, `default` for
+    /// all that go by a default
     #[arg(
         long,
         value_name = "NAME,...",
         value_delimiter = ',',
-        requires = "require_exact"
+        requires = "require_exact",
+        value_parser = acceptable
     )]
     pub accept: Vec<String>,
+}
+
+/// A mnemonic of any target, or a kind of exactness.
+fn acceptable(name: &str) -> Result<String, String> {
+    match name {
+        "bounded" | "default" => Ok(name.to_owned()),
+        name if Op::from_name(name).is_some() => Ok(name.to_owned()),
+        _ => Err("it is no mnemonic, and neither `bounded` nor `default`".to_owned()),
+    }
 }
 
 /// Executions of an instruction form, as reports have them.

@@ -2,6 +2,8 @@
 
 #[allow(unsafe_code, reason = "signal masks are set by the C library's calls")]
 mod child;
+mod findings;
+mod folder;
 pub mod library;
 mod program;
 mod report;
@@ -27,6 +29,7 @@ use super::plugins::PluginArgs;
 use super::{Status, gpu};
 use crate::cli::UsageError;
 use crate::output::{Output, warn};
+use findings::Findings;
 use report::Report;
 
 /// Arguments of `run`.
@@ -140,6 +143,9 @@ pub fn run(args: &Args, _: &mut Output) -> Result<Status> {
         None => program::search(),
         Some(_) => root::PATH.into(),
     };
+    let there = |path: &Path| resolve(&Path::new("/").join(path)).is_some_and(|path| path.exists());
+    let in_root: Option<&dyn Fn(&Path) -> bool> = root.as_ref().map(|_| &there as _);
+    findings::refuse(&options.plugins.plugins, in_root)?;
     let found = match program::find(name, &search, &resolve) {
         Ok(found) => found,
         Err(missing) => {
@@ -164,6 +170,10 @@ pub fn run(args: &Args, _: &mut Output) -> Result<Status> {
     let library = bring(&library)?;
     command.env("LD_PRELOAD", library::preload(&library, before));
     set_environment(options, report.as_ref(), &bring, &mut command)?;
+    let findings = watched(options)?.then(Findings::new).transpose()?;
+    if let Some(findings) = &findings {
+        command.env("ROCJITSU_FINDINGS", bring(findings.folder())?);
+    }
     if let Some(address) = &gdb {
         set_debugger(options, address, &mut command)?;
     }
@@ -180,11 +190,22 @@ pub fn run(args: &Args, _: &mut Output) -> Result<Status> {
         Some(report) => report.finish(end, options)?,
         None => true,
     };
+    let clean = findings.is_none_or(|findings| !findings.any());
     // A program that failed has said why; its status is worth more.
     Ok(Status::Exit(match end.status {
-        0 if !exact => 1,
+        0 if !exact || !clean => 1,
         status => status,
     }))
+}
+
+/// Whether plugins watch the program.
+fn watched(options: &Options) -> Result<bool> {
+    let configured = match &options.config {
+        Some(path) => !gpu::read_config(path)?.options.plugins.plugins.is_empty(),
+        None => false,
+    };
+    let inherited = std::env::var_os("ROCJITSU_PLUGINS").is_some();
+    Ok(configured || inherited || !options.plugins.plugins.is_empty())
 }
 
 /// Refuses a lane back end that is none, or that this host does not have.

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -11,6 +10,7 @@ use anyhow::{Context, Result};
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::folder::Folder;
 use super::{Options, absolute, child};
 use crate::commands::fidelity::{FidelityArgs, Row};
 use crate::commands::report::{is_page, read};
@@ -31,44 +31,22 @@ pub struct Report {
     folder: Option<Folder>,
 }
 
-/// A folder that goes with the command.
-#[derive(Debug)]
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> Result<Folder> {
-        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        let name = format!(
-            "rocjitsu-{}-{}",
-            std::process::id(),
-            since.unwrap_or_default().as_nanos()
-        );
-        let path = absolute(&std::env::temp_dir().join(name))?;
-        let made = std::fs::DirBuilder::new().mode(0o700).create(&path);
-        made.with_context(|| format!("cannot make {}", path.display()))?;
-        Ok(Folder(path))
-    }
-
-    /// The reports in it, the latest last.
-    fn reports(&self) -> Vec<PathBuf> {
-        let entries = std::fs::read_dir(&self.0).into_iter().flatten().flatten();
-        let files = entries.map(|entry| entry.path());
-        let mut files: Vec<_> = files
-            .filter(|path| path.extension().is_some_and(|end| end == "json"))
-            .map(|path| {
-                let time = std::fs::metadata(&path).and_then(|data| data.modified());
-                (time.unwrap_or(SystemTime::UNIX_EPOCH), path)
-            })
-            .collect();
-        files.sort();
-        files.into_iter().map(|(_, path)| path).collect()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+/// The reports in a folder, the latest last.
+fn reports(folder: &Folder) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder.path())
+        .into_iter()
+        .flatten()
+        .flatten();
+    let files = entries.map(|entry| entry.path());
+    let mut files: Vec<_> = files
+        .filter(|path| path.extension().is_some_and(|end| end == "json"))
+        .map(|path| {
+            let time = std::fs::metadata(&path).and_then(|data| data.modified());
+            (time.unwrap_or(SystemTime::UNIX_EPOCH), path)
+        })
+        .collect();
+    files.sort();
+    files.into_iter().map(|(_, path)| path).collect()
 }
 
 /// What of a report decides whether all was exact.
@@ -112,8 +90,8 @@ impl Report {
             }
         }
         let folder = fidelity.require_exact.then(Folder::new).transpose()?;
-        if let Some(Folder(folder)) = &folder {
-            json = folder.join("%p.json");
+        if let Some(folder) = &folder {
+            json = folder.path().join("%p.json");
         }
         Ok(Some(Report {
             path,
@@ -138,7 +116,7 @@ impl Report {
     pub fn finish(self, end: child::End, options: &Options) -> Result<bool> {
         let mut exact = true;
         if let Some(folder) = &self.folder {
-            for file in folder.reports() {
+            for file in reports(folder) {
                 exact &= is_exact(&file, &options.fidelity)?;
             }
         }
@@ -192,7 +170,7 @@ impl Report {
     /// The reports that there are now: of all processes if their numbers are in the name, else the latest.
     fn written(&self) -> Vec<PathBuf> {
         if let Some(folder) = &self.folder {
-            return folder.reports().pop().into_iter().collect();
+            return reports(folder).pop().into_iter().collect();
         }
         if numbered(&self.json, 0) == self.json {
             return self
