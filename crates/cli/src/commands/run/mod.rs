@@ -169,8 +169,22 @@ pub fn run(args: &Args, _: &mut Output) -> Result<Status> {
     };
     let library = bring(&library)?;
     command.env("LD_PRELOAD", library::preload(&library, before));
-    set_environment(options, report.as_ref(), &bring, &mut command)?;
-    let findings = watched(options)?.then(Findings::new).transpose()?;
+    let config = options
+        .config
+        .as_deref()
+        .map(gpu::read_config)
+        .transpose()?;
+    let configured = config.map(|config| {
+        if let Some(path) = &options.config {
+            gpu::show_warnings(path, &config);
+        }
+        config.options.plugins
+    });
+    let configured = configured.unwrap_or_default();
+    set_environment(options, &configured, report.as_ref(), &bring, &mut command)?;
+    let findings = watched(options, &configured)
+        .then(Findings::new)
+        .transpose()?;
     if let Some(findings) = &findings {
         command.env("ROCJITSU_FINDINGS", bring(findings.folder())?);
     }
@@ -199,13 +213,10 @@ pub fn run(args: &Args, _: &mut Output) -> Result<Status> {
 }
 
 /// Whether plugins watch the program.
-fn watched(options: &Options) -> Result<bool> {
-    let configured = match &options.config {
-        Some(path) => !gpu::read_config(path)?.options.plugins.plugins.is_empty(),
-        None => false,
-    };
-    let inherited = std::env::var_os("ROCJITSU_PLUGINS").is_some();
-    Ok(configured || inherited || !options.plugins.plugins.is_empty())
+fn watched(options: &Options, configured: &PluginOptions) -> bool {
+    !configured.plugins.is_empty()
+        || std::env::var_os("ROCJITSU_PLUGINS").is_some()
+        || !options.plugins.plugins.is_empty()
 }
 
 /// Refuses a lane back end that is none, or that this host does not have.
@@ -282,12 +293,12 @@ fn absolute(path: &Path) -> Result<PathBuf> {
 /// program sees it.
 fn set_environment(
     options: &Options,
+    configured: &PluginOptions,
     report: Option<&Report>,
     bring: &dyn Fn(&Path) -> Result<PathBuf>,
     command: &mut Command,
 ) -> Result<()> {
     if let Some(path) = &options.config {
-        gpu::show_warnings(path, &gpu::read_config(path)?);
         command.env("ROCJITSU_CONFIG", bring(path)?);
     } else if let Some(name) = &options.gpu {
         command.env("ROCJITSU_CONFIG", name);
@@ -301,11 +312,7 @@ fn set_environment(
     if !options.plugins.plugins.is_empty() {
         command.env("ROCJITSU_PLUGINS", options.plugins.variable());
     }
-    let configured = match &options.config {
-        Some(path) => gpu::read_config(path)?.options.plugins,
-        None => PluginOptions::default(),
-    };
-    if let Some(bytes) = options.plugins.memory(&configured)?.redzone {
+    if let Some(bytes) = options.plugins.memory(configured)?.redzone {
         // The program's runtime chooses addresses: ROCr takes each allocation from the driver then, and leaves pages
         // between them.
         command.env("HSA_DISABLE_FRAGMENT_ALLOCATOR", "1");
