@@ -188,6 +188,15 @@ impl Engine {
         }
     }
 
+    /// Gives it threads that take matrix instructions off waves where that gains time.
+    #[must_use]
+    pub fn with_helpers(self, count: usize) -> Self {
+        let policy = dispatch::HelperPolicy::Measured;
+        Engine {
+            device: self.device.with_helpers(count, policy),
+        }
+    }
+
     /// The device.
     pub fn device(&self) -> &Device {
         &self.device

@@ -591,7 +591,9 @@ impl Session {
 fn engine(launch: &Launch, host: &Host, memory: &Arc<Memory>) -> Result<Engine> {
     let target = launch.code.target();
     let engine = Engine::new(&host.gpu, target, host.backend, host.compiler, memory)?;
-    Ok(engine.with_fast_matrix(host.fast_matrix))
+    Ok(engine
+        .with_fast_matrix(host.fast_matrix)
+        .with_helpers(host.helpers))
 }
 
 /// Bytes of a checkpoint of a launch with other state bytes or pages, as no program writes it: for tests.

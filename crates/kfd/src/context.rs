@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, OnceLock};
 
-use rocjitsu_gpu::dispatch::{Device, Limits, jit};
+use rocjitsu_gpu::dispatch::{Device, HelperPolicy, Limits, jit};
 use rocjitsu_gpu::memory::{Memory, PAGE, Storage};
 use rustix::io::Errno;
 
@@ -164,7 +164,8 @@ impl Context {
         let compiler = jit::Options::from_environment().unwrap_or_default();
         let memory = self.memory(index)?;
         let device = Device::compiling(target, driver.backend(), compiler, limits, memory)
-            .map_err(|_| Errno::NODEV)?;
+            .map_err(|_| Errno::NODEV)?
+            .with_helpers(driver.helpers(index), HelperPolicy::Measured);
         Ok(gpu.device.get_or_init(|| Arc::new(device)).clone())
     }
 }

@@ -187,13 +187,15 @@ impl Driver {
         self.plugins.as_ref()
     }
 
-    /// A fresh driver for a forked child, which opens the devices anew. Descriptors of this driver
-    /// that the child inherited stay recognised there, and their ioctls give `EBADF`.
+    /// A fresh driver for a forked child, which opens the devices anew, without helper threads for matrix instructions.
+    /// Descriptors of this driver that the child inherited stay recognised there, and their ioctls give `EBADF`.
     ///
     /// # Errors
     /// As [`Driver::new`].
     pub fn renew(&self) -> Result<Driver, Error> {
-        let fresh = Driver::new(self.machine.clone())?;
+        let mut machine = self.machine.clone();
+        machine.options.helpers = 0;
+        let fresh = Driver::new(machine)?;
         for fd in self.descriptors.marked() {
             // SAFETY: borrowed for one look at the file behind the number.
             let borrowed = unsafe { BorrowedFd::borrow_raw(fd) };
@@ -582,6 +584,12 @@ impl Driver {
         chosen
             .or_else(|| std::thread::available_parallelism().ok().map(usize::from))
             .unwrap_or(1)
+    }
+
+    /// Helper threads of the GPU with that index: its part of those that there are.
+    pub(crate) fn helpers(&self, gpu: usize) -> usize {
+        let (all, gpus) = (self.machine.options.helpers as usize, self.machine.gpus.len());
+        all / gpus.max(1) + usize::from(gpu < all % gpus.max(1))
     }
 
     /// What computes the lanes.

@@ -23,6 +23,7 @@ pub(crate) struct Entry {
     pub(crate) name: String,
     pub(crate) events: Events,
     pub(crate) concurrency: Concurrency,
+    follows_asynchronous_matrix: bool,
     pub(crate) plugin: Mutex<Box<dyn Plugin>>,
 }
 
@@ -56,6 +57,7 @@ impl Plugins {
             name: name.into(),
             events,
             concurrency: plugin.concurrency(),
+            follows_asynchronous_matrix: plugin.follows_asynchronous_matrix(),
             plugin: Mutex::new(plugin),
         });
     }
@@ -74,6 +76,13 @@ impl Plugins {
     pub fn one_thread(&self) -> bool {
         let one = |e: &Entry| e.concurrency == Concurrency::OneThread;
         self.entries.iter().any(one)
+    }
+
+    /// Whether helper threads may execute matrix instructions while their waves go on: all plugins follow that
+    /// ([`Plugin::follows_asynchronous_matrix`]), and none is shown the state of a wave.
+    pub fn asynchronous_matrix(&self) -> bool {
+        let shown = Events::BEFORE | Events::AFTER | Events::READS | Events::WRITES | Events::ACCESSES;
+        self.entries.iter().all(|e| e.follows_asynchronous_matrix) && !self.events.any(shown)
     }
 
     /// A number for a dispatch.

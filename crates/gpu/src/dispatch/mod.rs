@@ -24,6 +24,7 @@ mod atomics {
     pub use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 }
 
+pub(crate) use environment::FloatEnvironment;
 pub use error::DispatchError;
 pub use image::{Image, RestoreError};
 pub use pause::{Pause, Standing};
@@ -39,6 +40,8 @@ use std::time::Instant;
 use rocjitsu_exec::code::CodeCache;
 use rocjitsu_exec::error::{Cause, Fault};
 pub use rocjitsu_exec::forms::{Form, Tally};
+pub use rocjitsu_exec::helpers::Policy as HelperPolicy;
+use rocjitsu_exec::helpers::Issuer;
 pub use rocjitsu_exec::jit;
 use rocjitsu_exec::memory::{AddressSpace, MemoryPort};
 use rocjitsu_exec::record::Class;
@@ -51,6 +54,7 @@ use rocjitsu_lanes::Backend;
 use rocjitsu_observe::{Begin, End, Observer};
 
 use crate::code_object::KernelDescriptor;
+use crate::helpers;
 use crate::memory::Memory;
 use crate::pool::{Pool, Recruiter};
 use scratch::Regions;
@@ -74,6 +78,8 @@ pub struct Device {
     /// Generation of the memory for which decoded code was last compared with it.
     code_checked: AtomicU64,
     pool: Pool,
+    /// Threads that take matrix instructions off waves.
+    helpers: Option<helpers::Threads>,
     sync: stall::GlobalSync,
     /// What workers of earlier dispatches left.
     kits: Mutex<Vec<worker::Kit>>,
@@ -206,6 +212,8 @@ pub struct Statistics {
     pub peak_register_pages: usize,
     /// Turns of waves on threads that do not own their workgroup.
     pub lent_turns: u64,
+    /// Matrix instructions that helper threads executed; those before a checkpoint are not known.
+    pub helped: u64,
 }
 
 impl Statistics {
@@ -330,6 +338,7 @@ impl Device {
             code: CodeCache::new(target, backend, jit),
             code_checked: AtomicU64::new(0),
             pool: Pool::default(),
+            helpers: None,
             sync: stall::GlobalSync::default(),
             kits: Mutex::default(),
             lessons: spread::Lessons::default(),
@@ -397,6 +406,15 @@ impl Device {
     #[must_use]
     pub fn with_fast_matrix(mut self, fast: bool) -> Self {
         self.code.set_fast_matrix(fast);
+        self
+    }
+
+    /// Gives it threads that take matrix instructions off waves, besides those that run waves; 0 for none. Asked for before
+    /// any code is decoded.
+    #[must_use]
+    pub fn with_helpers(mut self, count: usize, policy: HelperPolicy) -> Self {
+        self.code.set_helpers((count > 0).then_some(policy));
+        self.helpers = (count > 0).then(|| helpers::Threads::new(count, policy));
         self
     }
 
@@ -695,6 +713,16 @@ fn groups_of(dispatch: &Dispatch) -> [u64; 3] {
 }
 
 impl Shared<'_> {
+    /// What a worker gives matrix instructions away by: none if there are no helpers, if a debugger may look at the dispatch
+    /// at any time, or if plugins do not follow instructions whose results come later.
+    fn issuer(&self) -> Option<Box<Issuer>> {
+        let helpers = self.device.helpers.as_ref()?;
+        let followed = self.watched.is_none_or(|w| w.asynchronous_matrix());
+        (followed && self.options.stops.is_none())
+            .then(|| helpers.issuer().map(Box::new))
+            .flatten()
+    }
+
     /// Workgroups of a cluster.
     fn cluster_size(&self) -> u64 {
         self.dispatch

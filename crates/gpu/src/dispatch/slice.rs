@@ -1,5 +1,7 @@
 //! A turn of one wave: what a thread needs for it, and how it ended.
 
+use std::sync::atomic::Ordering;
+
 use rocjitsu_exec::barrier;
 use rocjitsu_exec::code::CodeView;
 use rocjitsu_exec::error::Fault;
@@ -59,6 +61,10 @@ impl Hands<'_, '_> {
     ) -> Result<Slice, Option<Box<Fault>>> {
         wave.waiting = Waiting::No;
         let unit = &mut self.unit;
+        if let Some(issuer) = &mut unit.issuer {
+            // Whole waves are the better unit: helpers take instructions while no other thread has waves of this dispatch.
+            issuer.allow(self.shared.owners.load(Ordering::Relaxed) <= 1 && !group.shared);
+        }
         let mut cx = Cx { wave, group, unit };
         let stop = self
             .runner

@@ -218,6 +218,7 @@ pub fn run(shared: &Shared<'_>, recruit: Option<&dyn Fn()>) {
         },
     };
     worker.hands.unit.gws = device.sync.gws.clone();
+    worker.hands.unit.issuer = shared.issuer();
     if shared.options.count_forms {
         worker.hands.code.count_forms();
     }
@@ -248,6 +249,7 @@ pub fn run(shared: &Shared<'_>, recruit: Option<&dyn Fn()>) {
     }
     done.waves += worker.waves;
     done.lent_turns += hands.lent;
+    done.helped += hands.unit.issuer.as_ref().map_or(0, |i| i.helped());
     done.peak_register_pages += hands.unit.pool.peak();
     drop(done);
     if worker.resident.is_empty() {
