@@ -9,7 +9,7 @@ use rocjitsu_debug::{Debugger, Facts, Left, Remote, Runner};
 use rocjitsu_exec::error::Cause;
 use rocjitsu_exec::record::Class;
 use rocjitsu_gpu::dispatch::{
-    self, Device, Dispatch, DispatchError, Limits, Outcome, Stops, Suspended, Why, jit,
+    self, Device, Dispatch, DispatchError, HelperPolicy, Limits, Outcome, Stops, Suspended, Why, jit,
 };
 use rocjitsu_gpu::memory::Memory;
 use rocjitsu_isa::Target;
@@ -188,10 +188,9 @@ impl Engine {
         }
     }
 
-    /// Gives it threads that take matrix instructions off waves where that gains time.
+    /// Gives it threads that take matrix instructions off waves.
     #[must_use]
-    pub fn with_helpers(self, count: usize) -> Self {
-        let policy = dispatch::HelperPolicy::Measured;
+    pub fn with_helpers(self, count: usize, policy: HelperPolicy) -> Self {
         Engine {
             device: self.device.with_helpers(count, policy),
         }

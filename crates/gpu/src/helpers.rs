@@ -35,7 +35,8 @@ impl Threads {
         if std::process::id() != self.process {
             return None;
         }
-        self.started.call_once(|| (0..self.count).for_each(|_| self.start()));
+        self.started
+            .call_once(|| (0..self.count).for_each(|_| self.start()));
         self.helpers.has_any().then(|| Issuer::new(&self.helpers))?
     }
 
@@ -58,5 +59,27 @@ impl Threads {
 impl Drop for Threads {
     fn drop(&mut self) {
         self.helpers.close();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_forked_child_has_none() {
+        let threads = Threads::new(1, Policy::Always);
+        assert!(threads.issuer().is_some());
+        // SAFETY: the child looks at its number and a word, and ends without running anything else.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let none = threads.issuer().is_none();
+            // SAFETY: as above.
+            unsafe { libc::_exit(if none { 0 } else { 1 }) };
+        }
+        let mut status = 0;
+        // SAFETY: waits for the child that was just made.
+        let ended = unsafe { libc::waitpid(child, &raw mut status, 0) };
+        assert_eq!((ended, status), (child, 0));
     }
 }

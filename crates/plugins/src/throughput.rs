@@ -57,6 +57,10 @@ impl Plugin for Throughput {
         Events::DISPATCHES
     }
 
+    fn follows_asynchronous_matrix(&self) -> bool {
+        true
+    }
+
     fn dispatch_ends(&mut self, ended: &Ended<'_>) -> Outcome {
         let sum = Sum {
             instructions: ended.instructions,

@@ -150,14 +150,25 @@ mod tests {
         assert_eq!(decides(&mut model, 6000, 7000).0, runs(false, 2 * PAUSE));
         assert_eq!(decides(&mut model, 6000, 3000).0, runs(true, AGAIN));
         assert_eq!(decides(&mut model, 6000, 7000).0, runs(false, PAUSE));
-        (0..40).for_each(|_| drop(decides(&mut model, 6000, 7000)));
+        for _ in 0..40 {
+            decides(&mut model, 6000, 7000);
+        }
         assert_eq!(model.phase(), runs(false, LONGEST_PAUSE));
     }
 
     #[test]
     fn what_is_short_is_not_even_tried() {
         let (phase, helped) = decides(&mut Model::default(), WORTH - 1, 10);
-        assert_eq!((phase, helped), (Phase::Runs { helped: false, left: PAUSE }, 0));
+        assert_eq!(
+            (phase, helped),
+            (
+                Phase::Runs {
+                    helped: false,
+                    left: PAUSE
+                },
+                0
+            )
+        );
         assert!(decides(&mut Model::default(), WORTH, 10).1 > 0);
     }
 }

@@ -15,6 +15,9 @@ use crate::wave::Cx;
 /// How often helpers are called, at most: those that were called may not have come yet.
 const CALL: Duration = Duration::from_micros(200);
 
+/// How often a wave looks whether a helper takes what it would rather not do itself.
+const PATIENCE: u32 = 1 << 20;
+
 /// What a worker gives matrix instructions away by: a desk of its own, and what it knows of the present window.
 pub struct Issuer {
     helpers: Arc<Helpers>,
@@ -121,7 +124,11 @@ impl Issuer {
             return;
         }
         let helpers = &*self.helpers;
-        let leave = &mut || helpers.policy == Policy::Always && helpers.surely_come();
+        let mut looks = 0;
+        let leave = &mut || {
+            looks += 1;
+            helpers.policy == Policy::Always && looks < PATIENCE && helpers.surely_come()
+        };
         let done = helpers.desks[self.desk].drain(leave, &mut perform);
         match done {
             Some((_, helped)) => self.helped += u64::from(helped),

@@ -157,9 +157,7 @@ impl Job {
                 _ => Accumulators::Constant(0),
             },
             index: match details.index {
-                Operand::Vector(r) if need.index != 0 => {
-                    Rows::new(registers, r.into(), need.index)
-                }
+                Operand::Vector(r) if need.index != 0 => Rows::new(registers, r.into(), need.index),
                 _ => Rows::NONE,
             },
             scale: details.scale.map(scale),

@@ -15,6 +15,8 @@ mod job;
 mod model;
 mod plan;
 mod scoreboard;
+#[cfg(test)]
+mod tests;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};

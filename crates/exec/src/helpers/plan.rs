@@ -44,7 +44,12 @@ impl Plan {
             helped: AtomicBool::new(false),
             model: Mutex::default(),
         };
-        plan.apply(plan.model.lock().unwrap_or_else(PoisonError::into_inner).phase());
+        plan.apply(
+            plan.model
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .phase(),
+        );
         plan
     }
 
@@ -122,7 +127,9 @@ impl Finder {
         insert(&mut touched.writes, &info.writes);
         let is_exec = |range: &Use| {
             let exec = scalar::EXEC as u16;
-            range.file == RegFile::Sgpr && range.first <= exec + 1 && exec < range.first + range.count
+            range.file == RegFile::Sgpr
+                && range.first <= exec + 1
+                && exec < range.first + range.count
         };
         let changes_state = |range: &Use| range.file == RegFile::Mode || is_exec(range);
         touched.kind = if self.is_candidate(record) {

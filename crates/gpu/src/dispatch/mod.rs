@@ -714,11 +714,14 @@ fn groups_of(dispatch: &Dispatch) -> [u64; 3] {
 
 impl Shared<'_> {
     /// What a worker gives matrix instructions away by: none if there are no helpers, if a debugger may look at the dispatch
-    /// at any time, or if plugins do not follow instructions whose results come later.
+    /// between any two instructions, or if plugins do not follow instructions whose results come later. Who stops a dispatch
+    /// between turns finds nothing under way.
     fn issuer(&self) -> Option<Box<Issuer>> {
         let helpers = self.device.helpers.as_ref()?;
         let followed = self.watched.is_none_or(|w| w.asynchronous_matrix());
-        (followed && self.options.stops.is_none())
+        let stops = self.options.stops;
+        let debugged = stops.is_some_and(|stops| stops.are_exact() || stops.faults);
+        (followed && !debugged)
             .then(|| helpers.issuer().map(Box::new))
             .flatten()
     }
