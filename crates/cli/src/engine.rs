@@ -9,7 +9,8 @@ use rocjitsu_debug::{Debugger, Facts, Left, Remote, Runner};
 use rocjitsu_exec::error::Cause;
 use rocjitsu_exec::record::Class;
 use rocjitsu_gpu::dispatch::{
-    self, Device, Dispatch, DispatchError, HelperPolicy, Limits, Outcome, Stops, Suspended, Why, jit,
+    self, Device, Dispatch, DispatchError, HelperPolicy, Limits, Outcome, Stops, Suspended, Why,
+    jit,
 };
 use rocjitsu_gpu::memory::Memory;
 use rocjitsu_isa::Target;

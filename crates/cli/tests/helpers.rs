@@ -150,6 +150,17 @@ fn gfx1250() {
     whole(Target::Gfx1250);
 }
 
+/// A kernel of the performance set: four products in a loop.
+fn loop_of(target: Target, name: &str) -> Launch {
+    let all = descriptions("perf", target).into_iter();
+    let mut named = all.filter(|path| path.file_stem().is_some_and(|stem| stem == name));
+    let selection = Selection {
+        target,
+        run_as: None,
+    };
+    Launch::from_description(&named.next().expect("a kernel"), selection).expect("a launch")
+}
+
 /// Counts what it is told of.
 struct Counts {
     events: Events,
@@ -176,16 +187,7 @@ impl Plugin for Counts {
 /// Plugins that do not follow instructions whose results come later, or look at the state of waves, switch helpers off.
 #[test]
 fn plugins_decide() {
-    let target = Target::Gfx950;
-    let path = descriptions("perf", target)
-        .into_iter()
-        .find(|path| path.ends_with("mfma_f16_32x32x8.json"))
-        .expect("a kernel of four products in a loop");
-    let selection = Selection {
-        target,
-        run_as: None,
-    };
-    let launch = Launch::from_description(&path, selection).expect("a launch");
+    let launch = loop_of(Target::Gfx950, "mfma_f16_32x32x8");
     let usual = (Backend::best(), jit::Options::default());
     let (_, want) = outcome(&launch, usual, 0);
     for (events, follows, expected) in [
@@ -216,16 +218,8 @@ fn plugins_decide() {
 /// As long as it is not known that they gain time, and where they cannot, helpers have nothing to do.
 #[test]
 fn what_is_compiled_stays_with_the_wave() {
-    let target = Target::Gfx1201;
-    let path = descriptions("perf", target)
-        .into_iter()
-        .find(|path| path.ends_with("wmma_f16_16x16x16.json"))
-        .expect("a kernel of four products in a loop");
-    let selection = Selection {
-        target,
-        run_as: None,
-    };
-    let launch = Launch::from_description(&path, selection).expect("a launch");
+    let launch = loop_of(Target::Gfx1201, "wmma_f16_16x16x16");
+    let target = launch.code.target();
     let gpu = preset_for_target(target.name()).expect("a preset");
     let memory = Arc::new(Memory::new(gpu.vram_bytes));
     let usual = (Backend::best(), jit::Options::default());

@@ -14,8 +14,8 @@ mod view;
 use rocjitsu_isa::Op;
 use rocjitsu_observe::{Access, Barrier, Events, Failure, Step, Touch, Watcher};
 
-pub(crate) use info::of_block;
 pub(crate) use info::Use;
+pub(crate) use info::of_block;
 pub use info::{Info, family};
 
 use crate::code::CodeView;

@@ -588,7 +588,10 @@ impl Driver {
 
     /// Helper threads of the GPU with that index: its part of those that there are.
     pub(crate) fn helpers(&self, gpu: usize) -> usize {
-        let (all, gpus) = (self.machine.options.helpers as usize, self.machine.gpus.len());
+        let (all, gpus) = (
+            self.machine.options.helpers as usize,
+            self.machine.gpus.len(),
+        );
         all / gpus.max(1) + usize::from(gpu < all % gpus.max(1))
     }
 

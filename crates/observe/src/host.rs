@@ -81,7 +81,8 @@ impl Plugins {
     /// Whether helper threads may execute matrix instructions while their waves go on: all plugins follow that
     /// ([`Plugin::follows_asynchronous_matrix`]), and none is shown the state of a wave.
     pub fn asynchronous_matrix(&self) -> bool {
-        let shown = Events::BEFORE | Events::AFTER | Events::READS | Events::WRITES | Events::ACCESSES;
+        let shown =
+            Events::BEFORE | Events::AFTER | Events::READS | Events::WRITES | Events::ACCESSES;
         self.entries.iter().all(|e| e.follows_asynchronous_matrix) && !self.events.any(shown)
     }
 
