@@ -62,8 +62,10 @@ impl Hands<'_, '_> {
         wave.waiting = Waiting::No;
         let unit = &mut self.unit;
         if let Some(issuer) = &mut unit.issuer {
-            // Whole waves are the better unit: helpers take instructions while no other thread has waves of this dispatch.
-            issuer.allow(self.shared.owners.load(Ordering::Relaxed) <= 1 && !group.shared);
+            // Whole waves are the better unit: helpers take instructions where other threads can take neither workgroups nor
+            // waves of them.
+            let owners = self.shared.owners.load(Ordering::Relaxed);
+            issuer.allow(owners <= 1 && !self.shared.may_spread);
         }
         let mut cx = Cx { wave, group, unit };
         let stop = self
