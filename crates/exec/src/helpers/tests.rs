@@ -147,7 +147,7 @@ fn products_that_need_each_other_are_in_windows_of_their_own() {
     // C apart from D is read.
     assert!(windows(&[&mfma(8, 0, 2, 16), &mfma(16, 4, 6, 20)]).is_empty());
     // C that D lies across stays with the wave.
-    assert!(windows(&[&mfma(8, 0, 2, 9), &mfma(16, 4, 6, 16)]).is_empty());
+    assert!(windows(&[&mfma(8, 0, 2, 10), &mfma(16, 4, 6, 16)]).is_empty());
 }
 
 #[test]
