@@ -120,7 +120,10 @@ mod tests {
             assert_eq!(patience.vain, 0);
         }
         patience.vain = VAIN;
-        assert!(!job(&mut patience, long, long), "the last looks were in vain");
+        assert!(
+            !job(&mut patience, long, long),
+            "the last looks were in vain"
+        );
         assert!(job(&mut patience, short, long), "they are quick again");
     }
 
