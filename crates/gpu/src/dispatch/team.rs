@@ -116,7 +116,7 @@ impl Team {
         }
         let slice = loop {
             let before = wave.past_barrier;
-            let slice = hands.slice(group, wave, QUANTUM);
+            let slice = hands.turn(group, wave, QUANTUM, &mut false);
             let stops = matches!(slice, Ok(Slice::Waits)) && wave.waiting == Waiting::No;
             if !stops || !stopped_to_load(before, wave.past_barrier) {
                 break slice;

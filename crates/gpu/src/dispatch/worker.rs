@@ -719,6 +719,7 @@ fn round(
         group,
         waves,
         was_shared,
+        spinning,
         position,
         ..
     } = resident;
@@ -756,7 +757,13 @@ fn round(
         }
         let watched = matches!(manner, Manner::Watchful).then(Instant::now);
         let slice = match manner {
-            Manner::Plain | Manner::Watchful => hands.slice(group, wave, quantum),
+            Manner::Plain | Manner::Watchful => {
+                let bit = 1 << (at % 64);
+                let mut spun = *spinning & bit != 0;
+                let slice = hands.turn(group, wave, quantum, &mut spun);
+                *spinning = *spinning & !bit | if spun { bit } else { 0 };
+                slice
+            }
             Manner::Measured(started) => {
                 let mut left = quantum;
                 loop {

@@ -204,7 +204,14 @@ pub fn run(args: &Args, _: &mut Output) -> Result<Status> {
         Some(report) => report.finish(end, options)?,
         None => true,
     };
-    let clean = findings.is_none_or(|findings| !findings.any());
+    let clean = match findings.map(|findings| findings.any()) {
+        None => true,
+        Some(Ok(any)) => !any,
+        Some(Err(error)) => {
+            warn(&format_args!("{error:#}"));
+            false
+        }
+    };
     // A program that failed has said why; its status is worth more.
     Ok(Status::Exit(match end.status {
         0 if !exact || !clean => 1,
