@@ -783,6 +783,11 @@ impl Shared<'_> {
             || self.next.load(Ordering::Relaxed) < self.groups.iter().product()
     }
 
+    /// Whether threads are left over, with no workgroup to start.
+    fn has_idle_threads(&self) -> bool {
+        self.owners.load(Ordering::Relaxed) < self.threads && !self.has_groups()
+    }
+
     /// Whether nothing is left to help with.
     fn is_over(&self) -> bool {
         self.finished.load(Ordering::Acquire) >= self.groups.iter().product()
