@@ -12,7 +12,7 @@ use crate::drm::RenderFile;
 use crate::event::Events;
 use crate::process::lock;
 use crate::queue::{Doorbells, Queues};
-use crate::svm::{LentFilter, OwnFiles, Ranges};
+use crate::svm::{OwnFiles, Ranges};
 
 /// What the kernel keeps for a process that has opened `/dev/kfd`.
 #[derive(Debug)]
@@ -52,11 +52,11 @@ impl std::fmt::Debug for ContextGpu {
 }
 
 impl Context {
-    pub(crate) fn new(gpus: usize, own: OwnFiles, lent: Arc<LentFilter>) -> Context {
+    pub(crate) fn new(gpus: usize, own: OwnFiles) -> Context {
         Context {
             queues: Queues::default(),
             allocations: Allocations::new(),
-            ranges: Ranges::new(gpus, own, lent),
+            ranges: Ranges::new(gpus, own),
             events: Arc::default(),
             event_page: Mutex::default(),
             gpus: (0..gpus).map(|_| ContextGpu::default()).collect(),

@@ -22,7 +22,7 @@ use crate::file::{self, Identity};
 use crate::process::{ForkMark, lock};
 use crate::redzone::RedZones;
 use crate::report::{Executed, Recorder, Report};
-use crate::svm::{LentFilter, OwnFiles, Ranges};
+use crate::svm::{OwnFiles, Ranges};
 use crate::table::{self, Call, Run};
 use crate::topology::{Content, GpuIdentity, Kind, Lookup, Stat, Tree};
 use crate::user::User;
@@ -71,8 +71,6 @@ pub struct Driver {
     buffers: Buffers,
     /// Every open `/dev/kfd` that may still live.
     contexts: Mutex<Vec<Weak<Context>>>,
-    /// Which of the program's memory any of them has lent to a GPU.
-    lent: Arc<LentFilter>,
     user: User,
     recorder: Arc<Recorder>,
     /// The plugins that watch dispatches. A forked child's driver has none: their locks and files are the parent's.
@@ -137,7 +135,6 @@ impl Driver {
             descriptors: Descriptors::new(),
             buffers: Buffers::new(),
             contexts: Mutex::default(),
-            lent: Arc::default(),
             user: User::new().map_err(io("copy buffer"))?,
             recorder: Arc::new(recorder),
             plugins: None,
@@ -252,7 +249,7 @@ impl Driver {
             kfd: self.kfd.identity(),
             gpus: self.gpus.iter().map(|gpu| gpu.arena.identity()).collect(),
         };
-        let context = Arc::new(Context::new(self.gpus.len(), own, self.lent.clone()));
+        let context = Arc::new(Context::new(self.gpus.len(), own));
         let mut contexts = lock(&self.contexts);
         contexts.retain(|context| context.strong_count() > 0);
         contexts.push(Arc::downgrade(&context));
@@ -493,7 +490,7 @@ impl Driver {
     /// Whether a byte of the program's `[start, start + bytes)` may be lent to a GPU. Cheap: no lock, no system call.
     pub fn may_lend(&self, start: u64, bytes: u64) -> bool {
         let last = start.saturating_add(bytes).saturating_add(PAGE - 1);
-        self.lent.touches(start - start % PAGE, last)
+        LENT.touches(start - start % PAGE, last)
     }
 
     fn host_range(&self, start: u64, bytes: u64, tell: impl Fn(&Ranges, u64, u64)) {

@@ -3,18 +3,16 @@
 //! later access asks here again.
 
 mod attributes;
-mod lent;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
 use rocjitsu_gpu::lock::{Mutex, Rank};
-use rocjitsu_gpu::memory::{Access, Memory, PAGE, Pager, Storage};
+use rocjitsu_gpu::memory::{Access, LENT, Memory, PAGE, Pager, Storage};
 use rustix::io::Errno;
 use zerocopy::{FromBytes, IntoBytes};
 
 use self::attributes::{Change, Table};
-pub(crate) use self::lent::LentFilter;
 use crate::abi::{SetXnackMode, Svm, SvmAttribute};
 use crate::host::{self, Area};
 use crate::table::{Call, Handled};
@@ -25,8 +23,6 @@ pub(crate) struct Ranges {
     state: Mutex<State>,
     /// The files of the driver's own memory, which is not the program's to lend.
     own: OwnFiles,
-    /// What of it was ever seen by a GPU, in all contexts.
-    seen: Arc<LentFilter>,
 }
 
 /// Device and inode of the files that the driver keeps memory in.
@@ -121,7 +117,7 @@ fn around(svm: &Table, page: u64, area: Area) -> View {
 }
 
 impl Ranges {
-    pub(crate) fn new(gpus: usize, own: OwnFiles, seen: Arc<LentFilter>) -> Arc<Ranges> {
+    pub(crate) fn new(gpus: usize, own: OwnFiles) -> Arc<Ranges> {
         let state = State {
             xnack: false,
             svm: Table::default(),
@@ -131,7 +127,6 @@ impl Ranges {
         Arc::new(Ranges {
             state: Mutex::new(Rank::RANGES, state),
             own,
-            seen,
         })
     }
 
@@ -210,7 +205,7 @@ impl Ranges {
         bytes: u64,
         access: Access,
     ) -> Result<(), Errno> {
-        self.seen.note(host, host + bytes);
+        LENT.note(host, host + bytes);
         let mut state = self.state.lock();
         self.map(
             memory,
@@ -262,7 +257,7 @@ impl Ranges {
             Access::Read
         };
         let bytes = part.end - part.start;
-        self.seen.note(part.start, part.end);
+        LENT.note(part.start, part.end);
         // SAFETY: the pages are mapped, with the protection that `access` asks for. When the program unmaps or
         // protects them, `gone` takes them from all GPUs first; a call of the kernel that the interposed library does
         // not see is the program's own danger, as any pointer into memory that it unmaps.
@@ -343,7 +338,7 @@ impl Ranges {
         if !host::covers(&areas, start, end) {
             return Err(Errno::FAULT);
         }
-        self.seen.note(start, end);
+        LENT.note(start, end);
         let mut state = self.state.lock();
         let state = &mut *state;
         let gpus = state.memories.len();
