@@ -74,6 +74,16 @@ impl Context {
         Ok(vm.as_ref().ok_or(Errno::NODEV)?.memory.clone())
     }
 
+    /// Waits until no GPU uses what was unmapped before, as the driver flushes TLBs. Nobody holds a lock of the context.
+    pub(crate) fn settle(&self) {
+        for gpu in 0..self.gpus.len() {
+            // One without an address map has nothing.
+            if let Ok(memory) = self.memory(gpu) {
+                memory.settle();
+            }
+        }
+    }
+
     /// A GPU's doorbells: 1024 doublewords in the file of `/dev/kfd`, at an offset that is a multiple of their size.
     ///
     /// # Errors

@@ -120,10 +120,10 @@ pub fn admit_signals() {
     }
 }
 
-/// Takes back what was put into `[start, end)` in place of lost memory, and keeps it so until the result is dropped: for
-/// who maps something else there.
-pub fn hold(start: u64, end: u64) -> Held {
-    patch::hold(start, end)
+/// Takes back what was put into any of `ranges` in place of lost memory, and lets no other thread do so until the result is
+/// dropped: for who maps something else there.
+pub fn hold(ranges: &[std::ops::Range<u64>]) -> Held {
+    patch::hold(ranges)
 }
 
 /// To be called in a forked child, where no other thread is.

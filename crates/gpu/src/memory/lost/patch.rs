@@ -1,6 +1,7 @@
 //! What stands in for lost memory: put there by the signal handler, taken away by the thread that it was put there for.
 
 use std::ffi::c_void;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use rustix::io::Errno;
@@ -323,10 +324,14 @@ impl Drop for Held {
     }
 }
 
-pub fn hold(start: u64, end: u64) -> Held {
+pub fn hold(ranges: &[Range<u64>]) -> Held {
     UNDOING.lock();
     undo_if(|patch| {
-        patch.start.load(Ordering::Relaxed) < end && patch.end.load(Ordering::Relaxed) > start
+        let start = patch.start.load(Ordering::Relaxed);
+        let end = patch.end.load(Ordering::Relaxed);
+        ranges
+            .iter()
+            .any(|range| start < range.end && end > range.start)
     });
     Held(())
 }
