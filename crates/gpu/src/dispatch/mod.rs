@@ -13,6 +13,7 @@ mod model;
 mod pause;
 mod scratch;
 mod slice;
+mod spin;
 mod spread;
 mod stall;
 mod suspend;

@@ -92,7 +92,7 @@ impl Team {
         };
         // SAFETY: the board has as many waves, and this one is this thread's until it puts it back.
         let wave = unsafe { &mut *self.waves.add(index) };
-        let slice = hands.slice(group, wave, QUANTUM);
+        let slice = hands.turn(group, wave, QUANTUM, &mut false);
         hands.lent += u64::from(seat.number != OWNER);
         seat.last = index;
         let next = match &slice {

@@ -688,6 +688,7 @@ fn round(
         group,
         waves,
         was_shared,
+        spinning,
         position,
         ..
     } = resident;
@@ -724,7 +725,13 @@ fn round(
             _ => {}
         }
         let slice = match measured {
-            None => hands.slice(group, wave, quantum),
+            None => {
+                let bit = 1 << (at % 64);
+                let mut spun = *spinning & bit != 0;
+                let slice = hands.turn(group, wave, quantum, &mut spun);
+                *spinning = *spinning & !bit | if spun { bit } else { 0 };
+                slice
+            }
             Some(started) => {
                 let mut left = quantum;
                 loop {
