@@ -13,14 +13,15 @@ const PAGES: u64 = 8;
 const BYTES: u64 = PAGES * PAGE;
 const VA: u64 = 0x1_0000_0000;
 
-/// Pages of this process's, each byte 7.
+/// Pages of this process's, each byte 7, where nothing else comes to lie.
 fn pages(protection: ProtFlags) -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0x3000_0000_0000);
+    let place = NEXT.fetch_add(1 << 32, Ordering::Relaxed) as *mut c_void;
     // SAFETY: a fresh mapping, which is writable until it is filled.
     unsafe {
-        let flags = MapFlags::PRIVATE;
+        let flags = MapFlags::PRIVATE | MapFlags::FIXED_NOREPLACE;
         let write = ProtFlags::READ | ProtFlags::WRITE;
-        let at =
-            rustix::mm::mmap_anonymous(std::ptr::null_mut(), BYTES as usize, write, flags).unwrap();
+        let at = rustix::mm::mmap_anonymous(place, BYTES as usize, write, flags).unwrap();
         std::ptr::write_bytes(at.cast::<u8>(), 7, BYTES as usize);
         let mut bits = MprotectFlags::empty();
         bits.set(MprotectFlags::READ, protection.contains(ProtFlags::READ));
