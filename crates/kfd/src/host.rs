@@ -1,8 +1,8 @@
 //! The program's own address space: what is mapped where, and how it may be accessed.
 //! Asked before host memory is lent to GPUs, and never under the lock of an address map.
 
-pub(crate) use rocjitsu_gpu::memory::maps::Area;
 use rocjitsu_gpu::memory::maps;
+pub(crate) use rocjitsu_gpu::memory::maps::Area;
 use rustix::io::Errno;
 
 /// What has a byte in `[start, end)`, in ascending order, each as a whole.

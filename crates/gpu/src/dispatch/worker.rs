@@ -538,8 +538,7 @@ impl Worker<'_, '_> {
         for (resident, linear) in cluster.groups.iter_mut().zip(linear..) {
             self.hands.flight.begin();
             unit.memory.refresh();
-            let started =
-                launch::start(shared, linear, &mut unit.memory, &mut unit.pool, resident);
+            let started = launch::start(shared, linear, &mut unit.memory, &mut unit.pool, resident);
             if let Some(lost) = self.hands.flight.end() {
                 shared.loses(&lost);
                 return Err(shared.loss(resident.group.id, 0));

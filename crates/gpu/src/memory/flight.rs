@@ -66,7 +66,7 @@ impl<'a> Flight<'a> {
         Flight {
             memory,
             slot,
-            _scope: lost::Scope::new(),
+            _scope: lost::Scope::enter(),
             _this_thread: PhantomData,
         }
     }

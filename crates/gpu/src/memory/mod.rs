@@ -425,7 +425,11 @@ impl Memory {
         mapped
             .or_else(|| {
                 let users = self.users.lock();
-                users.retired.iter().rev().find_map(|(start, run)| of((start, run)))
+                users
+                    .retired
+                    .iter()
+                    .rev()
+                    .find_map(|(start, run)| of((start, run)))
             })
             .unwrap_or(lost.host)
     }

@@ -90,33 +90,33 @@ impl Pinned {
 
     /// Loads a word (acquire). `None` if it is not inside or not aligned.
     pub fn load_u32(&self, offset: u64) -> Option<u32> {
-        let _scope = Scope::new();
+        let _scope = Scope::enter();
         Some(self.u32_at(offset, false)?.load(Ordering::Acquire))
     }
 
     /// Loads a doubleword (acquire). `None` if it is not inside or not aligned.
     pub fn load_u64(&self, offset: u64) -> Option<u64> {
-        let _scope = Scope::new();
+        let _scope = Scope::enter();
         Some(self.u64_at(offset, false)?.load(Ordering::Acquire))
     }
 
     /// Stores a word (release). `None` if it is not inside, not aligned or pinned for reading.
     pub fn store_u32(&self, offset: u64, value: u32) -> Option<()> {
-        let _scope = Scope::new();
+        let _scope = Scope::enter();
         self.u32_at(offset, true)?.store(value, Ordering::Release);
         Some(())
     }
 
     /// Stores a doubleword (release). `None` if it is not inside, not aligned or pinned for reading.
     pub fn store_u64(&self, offset: u64, value: u64) -> Option<()> {
-        let _scope = Scope::new();
+        let _scope = Scope::enter();
         self.u64_at(offset, true)?.store(value, Ordering::Release);
         Some(())
     }
 
     /// Adds to a word, wrapping, and returns what was there. `None` as for a store.
     pub fn fetch_add_u32(&self, offset: u64, value: u32) -> Option<u32> {
-        let _scope = Scope::new();
+        let _scope = Scope::enter();
         Some(
             self.u32_at(offset, true)?
                 .fetch_add(value, Ordering::AcqRel),
@@ -125,7 +125,7 @@ impl Pinned {
 
     /// Adds to a doubleword, wrapping, and returns what was there. `None` as for a store.
     pub fn fetch_add_u64(&self, offset: u64, value: u64) -> Option<u64> {
-        let _scope = Scope::new();
+        let _scope = Scope::enter();
         Some(
             self.u64_at(offset, true)?
                 .fetch_add(value, Ordering::AcqRel),
@@ -134,7 +134,7 @@ impl Pinned {
 
     /// Applies `change` to a word as one atomic step and returns what was there. `None` as for a store.
     pub fn update_u32(&self, offset: u64, mut change: impl FnMut(u32) -> u32) -> Option<u32> {
-        let _scope = Scope::new();
+        let _scope = Scope::enter();
         let cell = self.u32_at(offset, true)?;
         cell.fetch_update(Ordering::AcqRel, Ordering::Acquire, |old| Some(change(old)))
             .ok()
@@ -142,7 +142,7 @@ impl Pinned {
 
     /// Applies `change` to a doubleword as one atomic step and returns what was there. `None` as for a store.
     pub fn update_u64(&self, offset: u64, mut change: impl FnMut(u64) -> u64) -> Option<u64> {
-        let _scope = Scope::new();
+        let _scope = Scope::enter();
         let cell = self.u64_at(offset, true)?;
         cell.fetch_update(Ordering::AcqRel, Ordering::Acquire, |old| Some(change(old)))
             .ok()
@@ -151,7 +151,7 @@ impl Pinned {
     /// Copies bytes out from `offset`. `false` if they are not inside.
     #[must_use]
     pub fn read(&self, offset: u64, to: &mut [u8]) -> bool {
-        let _scope = Scope::new();
+        let _scope = Scope::enter();
         match self.cell_range(offset, to.len(), false) {
             None => false,
             Some(from) => {
@@ -165,7 +165,7 @@ impl Pinned {
     /// Copies bytes in at `offset`. `false` if they are not inside, or pinned for reading.
     #[must_use]
     pub fn write(&self, offset: u64, from: &[u8]) -> bool {
-        let _scope = Scope::new();
+        let _scope = Scope::enter();
         match self.cell_range(offset, from.len(), true) {
             None => false,
             Some(to) => {

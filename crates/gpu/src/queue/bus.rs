@@ -109,7 +109,9 @@ impl<'a> Bus<'a> {
 
     fn atomic16<R>(&mut self, address: u64, act: impl FnOnce(&AtomicU16) -> R) -> Result<R> {
         // SAFETY: the storage is mapped while `_in_use` lives, writable, and aligned (extents are of whole pages).
-        self.word::<2, R>(address, true, |p| act(unsafe { AtomicU16::from_ptr(p.cast()) }))
+        self.word::<2, R>(address, true, |p| {
+            act(unsafe { AtomicU16::from_ptr(p.cast()) })
+        })
     }
 
     fn atomic32<R>(
@@ -119,7 +121,9 @@ impl<'a> Bus<'a> {
         act: impl FnOnce(&AtomicU32) -> R,
     ) -> Result<R> {
         // SAFETY: as in `atomic16`; without `write` the callers only load.
-        self.word::<4, R>(address, write, |p| act(unsafe { AtomicU32::from_ptr(p.cast()) }))
+        self.word::<4, R>(address, write, |p| {
+            act(unsafe { AtomicU32::from_ptr(p.cast()) })
+        })
     }
 
     fn atomic64<R>(
@@ -129,7 +133,9 @@ impl<'a> Bus<'a> {
         act: impl FnOnce(&AtomicU64) -> R,
     ) -> Result<R> {
         // SAFETY: as in `atomic32`.
-        self.word::<8, R>(address, write, |p| act(unsafe { AtomicU64::from_ptr(p.cast()) }))
+        self.word::<8, R>(address, write, |p| {
+            act(unsafe { AtomicU64::from_ptr(p.cast()) })
+        })
     }
 
     /// Loads a word; what was written before it was stored is seen afterwards.
@@ -205,11 +211,7 @@ impl<'a> Bus<'a> {
 
     /// Copies rows of as many bytes each, from the second address of a pair to the first; like [`Bus::copy`], but fast for
     /// rows that are few bytes.
-    pub fn copy_rows(
-        &mut self,
-        rows: impl Iterator<Item = (u64, u64)>,
-        bytes: u64,
-    ) -> Result<()> {
+    pub fn copy_rows(&mut self, rows: impl Iterator<Item = (u64, u64)>, bytes: u64) -> Result<()> {
         self.flight.begin();
         self.port.refresh();
         for (to, from) in rows {

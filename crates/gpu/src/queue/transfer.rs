@@ -22,10 +22,16 @@ impl Cx<'_> {
         // A piece must not overwrite what is still to be read.
         let backwards = to > from && to - from < bytes;
         self.pieces(pieces, |cx, number| {
-            let number = if backwards { pieces - 1 - number } else { number };
+            let number = if backwards {
+                pieces - 1 - number
+            } else {
+                number
+            };
             let done = number * PIECE;
             let length = PIECE.min(bytes - done);
-            Ok(cx.bus.copy(to.wrapping_add(done), from.wrapping_add(done), length)?)
+            Ok(cx
+                .bus
+                .copy(to.wrapping_add(done), from.wrapping_add(done), length)?)
         })
     }
 

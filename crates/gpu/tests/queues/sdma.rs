@@ -335,7 +335,12 @@ fn large_copies_may_overlap_and_large_fills_keep_their_pattern() {
         q.run(&copy(at + to as u64, at + from as u64, length as u32));
         want.copy_within(from..from + length, to);
     }
-    let words = [&[11 | 2 << 30][..], &long(at + 8), &[0x0403_0201, 2_000_000 - 4]].concat();
+    let words = [
+        &[11 | 2 << 30][..],
+        &long(at + 8),
+        &[0x0403_0201, 2_000_000 - 4],
+    ]
+    .concat();
     q.run(&words);
     for (i, byte) in want[8..2_000_008].iter_mut().enumerate() {
         *byte = (i % 4 + 1) as u8;
@@ -356,7 +361,10 @@ fn what_is_unmapped_under_a_transfer_is_not_touched_any_more() {
         let map = |at, storage: &_| {
             let storage = std::sync::Arc::clone(storage);
             let access = Access::ReadWrite;
-            q.rig.memory.map(at, storage, 0, SIZE, access, "data").unwrap();
+            q.rig
+                .memory
+                .map(at, storage, 0, SIZE, access, "data")
+                .unwrap();
         };
         map(to, &storage);
         let mut packet = [&[11 | 2 << 30][..], &long(to), &[1, SIZE as u32 - 4]].concat();
@@ -390,6 +398,9 @@ fn what_is_unmapped_under_a_transfer_is_not_touched_any_more() {
             panic!("{step:?}");
         };
         let address = fault.memory.map(|fault| fault.address);
-        assert!(address.is_some_and(|at| (to + 1..to + SIZE).contains(&at)), "{fault}");
+        assert!(
+            address.is_some_and(|at| (to + 1..to + SIZE).contains(&at)),
+            "{fault}"
+        );
     }
 }

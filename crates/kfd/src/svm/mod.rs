@@ -303,7 +303,10 @@ impl Ranges {
         state_now.svm.suspect(start, end);
         let mut lose = |memory: &Arc<Memory>, start, bytes| {
             // Outside of what a GPU can address there is nothing.
-            if memory.unmap_borrowed(start, bytes).is_ok_and(|bytes| bytes > 0) {
+            if memory
+                .unmap_borrowed(start, bytes)
+                .is_ok_and(|bytes| bytes > 0)
+            {
                 changed.push(memory.clone());
             }
         };

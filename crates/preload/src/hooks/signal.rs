@@ -8,10 +8,7 @@ use crate::guard::{Inside, KeepErrno, set_errno};
 use crate::{process, real};
 
 /// Answers for a signal whose disposition is kept. `None`: the C library does.
-fn kept(
-    signal: c_int,
-    new: Option<&libc::sigaction>,
-) -> Option<std::io::Result<libc::sigaction>> {
+fn kept(signal: c_int, new: Option<&libc::sigaction>) -> Option<std::io::Result<libc::sigaction>> {
     // A child of `vfork` has dispositions of its own, and this memory is its parent's.
     if !disposition::keeps(signal) || !process::is_this_process() {
         return None;

@@ -52,7 +52,7 @@ pub struct Scope(PhantomData<*const ()>);
 
 impl Scope {
     /// Begins one. They nest.
-    pub fn new() -> Scope {
+    pub fn enter() -> Scope {
         DEPTH.with(|depth| depth.store(depth.load(Ordering::Relaxed) + 1, Ordering::Relaxed));
         compiler_fence(Ordering::SeqCst);
         Scope(PhantomData)

@@ -67,7 +67,10 @@ fn protection(area: &Area) -> u64 {
 }
 
 fn me() -> u32 {
-    rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned()
+    rustix::thread::gettid()
+        .as_raw_nonzero()
+        .get()
+        .cast_unsigned()
 }
 
 /// A patch for this thread, not complete.
@@ -219,18 +222,12 @@ pub fn cover(address: u64, count: u32) -> bool {
         patch.before.store(room as u64, Ordering::Relaxed);
         return patch.complete(COVERED, start, end);
     }
-    // SAFETY: what was mapped above, or the mapping of the program that goes back to its place.
-    unsafe {
-        match kept {
-            Ok(_) => drop(rustix::mm::mremap_fixed(
-                room,
-                bytes,
-                bytes,
-                MremapFlags::MAYMOVE,
-                from,
-            )),
-            Err(_) => drop(rustix::mm::munmap(room, bytes)),
-        }
+    if kept.is_ok() {
+        // SAFETY: the mapping of the program goes back to its place.
+        let _ = unsafe { rustix::mm::mremap_fixed(room, bytes, bytes, MremapFlags::MAYMOVE, from) };
+    } else {
+        // SAFETY: the reservation above.
+        let _ = unsafe { rustix::mm::munmap(room, bytes) };
     }
     patch.give_up()
 }

@@ -109,7 +109,7 @@ fn what_the_program_puts_into_the_place_stays() {
     let at = pages(ProtFlags::READ | ProtFlags::WRITE);
     lend(&memory, at);
     unmap(at, BYTES);
-    let scope = Scope::new();
+    let scope = Scope::enter();
     // SAFETY: the address was lent, and the thread is in a scope.
     let read = |page: u64| unsafe { ((at + page * PAGE) as *const u8).read_volatile() };
     assert_eq!((0..PAGES).map(read).sum::<u8>(), 0);
