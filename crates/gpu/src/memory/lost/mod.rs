@@ -48,20 +48,30 @@ pub struct Lost {
 }
 
 /// While this lives, accesses of the thread to lost memory complete.
-pub struct Scope(PhantomData<*const ()>);
+pub struct Scope {
+    /// What an outer one has lost: it is not this one's.
+    outer: u64,
+    _this_thread: PhantomData<*const ()>,
+}
 
 impl Scope {
     /// Begins one. They nest.
     pub fn enter() -> Scope {
         DEPTH.with(|depth| depth.store(depth.load(Ordering::Relaxed) + 1, Ordering::Relaxed));
         compiler_fence(Ordering::SeqCst);
-        Scope(PhantomData)
+        Scope {
+            outer: LOST.with(|lost| lost.swap(0, Ordering::Relaxed)),
+            _this_thread: PhantomData,
+        }
     }
 }
 
 impl Drop for Scope {
     fn drop(&mut self) {
         compiler_fence(Ordering::SeqCst);
+        if self.outer != 0 {
+            LOST.with(|lost| lost.store(self.outer, Ordering::Relaxed));
+        }
         let left = DEPTH.with(|depth| {
             let left = depth.load(Ordering::Relaxed) - 1;
             depth.store(left, Ordering::Relaxed);
