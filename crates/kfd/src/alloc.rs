@@ -414,12 +414,14 @@ pub(crate) fn map(call: &Call<'_>, args: &mut MapMemory) -> Handled {
     })
 }
 
-/// `EINVAL` where it is not mapped.
+/// `EINVAL` where it is not mapped. No GPU uses it any more when this returns.
 pub(crate) fn unmap(call: &Call<'_>, args: &mut MapMemory) -> Handled {
-    each(call, args, |_, allocation, gpu| {
+    let done = each(call, args, |_, allocation, gpu| {
         let mapped = allocation.mapped.remove(&gpu);
         mapped.map(drop).ok_or(Errno::INVAL)
-    })
+    });
+    call.context.settle();
+    done
 }
 
 pub(crate) fn available(call: &Call<'_>, args: &mut GetAvailableMemory) -> Handled {

@@ -36,6 +36,21 @@ pub enum DispatchError {
         /// Disassembly around the instruction, one line each, and the registers that it uses.
         code: String,
     },
+    /// A wave accessed memory that the program had lent and took away at the same time. Some instructions may have executed
+    /// since.
+    #[error(
+        "kernel {kernel}, workgroup {workgroup:?}, wave {wave}: {} at {:#x}: {}; it is {}", if .fault.write { "store" } else { "load" }, .fault.address, .fault.kind, .fault.near
+    )]
+    Lost {
+        /// Kernel name.
+        kernel: String,
+        /// Workgroup id.
+        workgroup: [u32; 3],
+        /// Wave in the workgroup.
+        wave: u32,
+        /// The access.
+        fault: crate::memory::AccessFault,
+    },
     /// All waves of a workgroup wait for something that cannot come.
     #[error("kernel {kernel}, workgroup {workgroup:?}: {what}")]
     Deadlock {

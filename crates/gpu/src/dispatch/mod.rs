@@ -56,7 +56,8 @@ use rocjitsu_observe::{Begin, End, Observer};
 
 use crate::code_object::KernelDescriptor;
 use crate::helpers;
-use crate::memory::Memory;
+use crate::memory::lost::Lost;
+use crate::memory::{AccessFault, Memory};
 use crate::pool::{Pool, Recruiter};
 use scratch::Regions;
 use suspend::{Left, Progress};
@@ -275,6 +276,8 @@ struct Shared<'a> {
     failed: AtomicBool,
     /// Lowest number of a workgroup that failed.
     failed_at: AtomicU64,
+    /// The first access to memory that the program took away.
+    lost: Mutex<Option<AccessFault>>,
     failure: Mutex<Option<DispatchError>>,
     stall: stall::Stall,
     scratch: scratch::Scratch<'a>,
@@ -497,6 +500,7 @@ impl Device {
             failed: AtomicBool::new(false),
             failed_at: AtomicU64::new(u64::MAX),
             failure: Mutex::new(None),
+            lost: Mutex::new(None),
             stall: stall::Stall::default(),
             scratch,
             finished: Apart(AtomicU64::new(from.finished)),
@@ -795,6 +799,31 @@ impl Shared<'_> {
             || self.stopped_by_program()
     }
 
+    /// Notes that a wave has accessed memory that the program took away. The first time counts.
+    #[cold]
+    fn loses(&self, lost: &Lost) {
+        let mut first = self.lost.lock().unwrap_or_else(|e| e.into_inner());
+        first.get_or_insert_with(|| self.device.memory.fault_of(lost, lost.host, 0));
+    }
+
+    /// The error of a wave that has lost memory.
+    fn loss(&self, workgroup: [u32; 3], wave: u32) -> DispatchError {
+        let kernel = self.dispatch.name.clone();
+        let lost = self.lost.lock().unwrap_or_else(|e| e.into_inner()).clone();
+        match lost {
+            Some(fault) => DispatchError::Lost {
+                kernel,
+                workgroup,
+                wave,
+                fault,
+            },
+            None => DispatchError::Invalid {
+                kernel,
+                what: "a wave stopped without a reason".to_owned(),
+            },
+        }
+    }
+
     /// The error of a wave that stopped.
     fn failure_of(
         &self,
@@ -803,10 +832,7 @@ impl Shared<'_> {
         wave: &Wave,
     ) -> DispatchError {
         let Some(fault) = fault else {
-            return DispatchError::Invalid {
-                kernel: self.dispatch.name.clone(),
-                what: "a wave stopped without a reason".to_owned(),
-            };
+            return self.loss(workgroup, wave.index);
         };
         let mut code = launch::disassembly(self.device, self.dispatch, fault.pc);
         let lane = match &fault.cause {

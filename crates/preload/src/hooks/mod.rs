@@ -13,5 +13,6 @@ mod file;
 mod link;
 mod memory;
 mod open;
+mod signal;
 mod stat;
 mod thread;
