@@ -256,6 +256,15 @@ impl Allocations {
         }
     }
 
+    /// Whether a handle names the buffer. Looked for from the newest one on: programs map what they have just allocated.
+    pub(crate) fn has(&self, buffer: &Arc<Buffer>) -> bool {
+        let table = self.table.lock();
+        let mut allocations = table.by_handle.values().rev();
+        allocations.any(
+            |other| matches!(&other.backing, Backing::Buffer(known) if Arc::ptr_eq(known, buffer)),
+        )
+    }
+
     /// Whether there is such a handle.
     pub(crate) fn contains(&self, handle: u64) -> bool {
         self.table.lock().by_handle.contains_key(&handle)

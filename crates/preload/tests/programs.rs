@@ -94,6 +94,7 @@ macro_rules! checks {
 checks! {
     files:
         devices_are_character_devices,
+        devices_are_not_read_written_or_sized,
         missing_paths_are_missing,
         success_keeps_errno,
         files_have_their_text,
