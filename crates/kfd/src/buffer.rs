@@ -169,8 +169,10 @@ impl Buffers {
         made: Made,
         charge: Option<Charge>,
     ) -> Result<Arc<Buffer>, Errno> {
-        let (file, offset) = storage.file().ok_or(Errno::INVAL)?;
-        let place = place(file, offset)?;
+        let place = {
+            let (file, offset) = storage.file().ok_or(Errno::INVAL)?;
+            place(file.as_fd(), offset)?
+        };
         let mut state = self.state.lock();
         if let Some(known) = state.by_place.get(&place).and_then(Weak::upgrade) {
             return Ok(known);
@@ -200,7 +202,7 @@ impl Buffers {
 
     /// What the program passes to `mmap` on a descriptor of `arena` to see a buffer.
     pub(crate) fn mmap_offset(&self, buffer: &Arc<Buffer>, arena: &Arena) -> u64 {
-        if let (Some(home), Some((_, offset))) = (buffer.storage.arena(), buffer.storage.file())
+        if let (Some(home), Some(offset)) = (buffer.storage.arena(), buffer.storage.offset())
             && home.identity() == arena.identity()
         {
             return offset;
@@ -231,7 +233,7 @@ impl Buffers {
         let Some((file, at)) = buffer.storage.file() else {
             return Some(Err(Errno::INVAL));
         };
-        Some(how.part(file, at, buffer.bytes(), how.offset - start))
+        Some(how.part(file.as_fd(), at, buffer.bytes(), how.offset - start))
     }
 }
 
@@ -335,7 +337,7 @@ mod tests {
         ));
         let storage = Storage::import_shared(fd.as_fd()).unwrap();
         assert!(Arc::ptr_eq(&buffers.imported(storage, MADE).unwrap(), &one));
-        assert!(buffers.of_descriptor(arena.fd()).is_none());
+        assert!(buffers.of_descriptor(arena.fd().unwrap().as_fd()).is_none());
         drop(one);
         assert!(buffers.of_descriptor(fd.as_fd()).is_none());
     }
@@ -360,7 +362,7 @@ mod tests {
             .unwrap();
         assert_eq!(
             buffers.mmap_offset(&one, &home),
-            one.storage.file().unwrap().1
+            one.storage.offset().unwrap()
         );
         let offset = buffers.mmap_offset(&one, &other);
         assert!(offset >= FOREIGN && buffers.mmap_offset(&one, &other) == offset);

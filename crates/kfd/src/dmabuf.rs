@@ -42,7 +42,7 @@ struct Header {
 fn announce(buffer: &Buffer) -> Result<u32, Errno> {
     let (file, offset) = buffer.storage.file().ok_or(Errno::INVAL)?;
     // An imported buffer has its exporter's page; one that was exported before has its own.
-    if let Some(header) = header(file, offset) {
+    if let Some(header) = header(file.as_fd(), offset) {
         return Ok(header.secret);
     }
     let header = Header {
@@ -181,7 +181,7 @@ pub(crate) fn ipc_export(call: &Call<'_>, args: &mut IpcExportHandle) -> Handled
     let last = pages | u64::from(secret & 0x3fff) << PAGE_BITS;
     args.share_handle = [
         rustix::process::getpid().as_raw_nonzero().get() as u32,
-        file.as_raw_fd() as u32,
+        file.as_fd().as_raw_fd() as u32,
         last as u32,
         (last >> 32) as u32,
     ];

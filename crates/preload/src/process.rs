@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
 
 use libc::c_int;
+use rocjitsu_gpu::memory::kept;
 use rocjitsu_kfd::{Driver, Errno, around_waits};
 
 use crate::guard::{self, Inside, KeepErrno, set_errno};
@@ -183,6 +184,7 @@ extern "C" fn after_fork_in_parent() {
 extern "C" fn after_fork_in_child() {
     dirs::after_fork();
     fds::after_fork_in_child();
+    kept::forget_all();
     gdb::after_fork_in_child();
     // The threads of the parent's driver are not here, and its locks may be held: it is left alone for ever.
     DRIVER.store(std::ptr::null_mut(), Ordering::Release);

@@ -107,12 +107,23 @@ checks! {
         raw_mappings_are_the_same_pages,
         no_gpu_is_touched,
         handlers_interrupt_waits_as_they_say,
+        the_drivers_files_are_not_the_programs,
+        few_descriptors_are_enough,
     ;
     memory:
         exported_buffers_have_their_size,
         received_devices_are_devices,
         pages_that_vanish_are_taken_from_the_gpu,
     ;
+}
+
+#[test]
+fn plain_system_calls_take_the_drivers_files() {
+    let name = "plain_system_calls_take_the_drivers_files";
+    let output = succeeds(with_library(processes()).arg(name));
+    let text = String::from_utf8(output.stderr).unwrap();
+    let said = "was closed or replaced by a plain system call";
+    assert_eq!(text.matches(said).count(), 1, "{text}");
 }
 
 #[test]

@@ -4,6 +4,7 @@
 pub mod arena;
 pub mod fd;
 mod image;
+pub mod kept;
 mod map;
 mod pin;
 mod share;

@@ -1,5 +1,6 @@
 /* Descriptors, threads, and processes that come and go. */
 #include "check.h"
+#include <sys/resource.h>
 #include <sys/time.h>
 
 extern char **environ;
@@ -156,7 +157,7 @@ static void raw_mappings_are_the_same_pages(void) {
 /* A driver has files in memory; a program that touches no GPU must have none. */
 static int memory_files(void) {
     int count = 0;
-    for (int fd = 0; fd < 100; fd++) {
+    for (int fd = 0; fd < 5000; fd++) {
         char path[64], target[PATH_MAX] = "";
         snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
         count += readlink(path, target, sizeof target - 1) > 0 && strncmp(target, "/memfd:", 7) == 0;
@@ -248,6 +249,130 @@ static void handlers_interrupt_waits_as_they_say(void) {
     CHECK(wait_for_event(1) == 0 && waiting.result == 1);
 }
 
+#define DRM_GEM_CREATE 0xc0206440u
+
+/* Does what needs the driver's own descriptors: arguments are copied, memory is made. */
+static int gem_works(int render) {
+    struct { uint64_t size, alignment, domains, flags; } create = {4096, 4096, 4, 0};
+    return ioctl(render, DRM_GEM_CREATE, &create) == 0 && (uint32_t)create.size != 0;
+}
+
+static int devices_open_and_work(void) {
+    int fd = open("/dev/kfd", O_RDWR), render = open("/dev/dri/renderD128", O_RDWR);
+    int good = fd >= 0 && kfd_version_ok(fd) && render >= 0 && gem_works(render);
+    return close(fd) == 0 && close(render) == 0 && good;
+}
+
+/* The driver's own descriptors: files in memory that are not open for the program. */
+static int own_descriptors(int *out, int most) {
+    int count = 0;
+    for (int fd = 3; fd < 5000; fd++) {
+        char path[64], target[PATH_MAX] = "";
+        snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+        if (readlink(path, target, sizeof target - 1) > 0 && strncmp(target, "/memfd:", 7) == 0 && fcntl(fd, F_GETFD) < 0)
+            out[count++ % most] = fd;
+    }
+    return count;
+}
+
+#define PRECIOUS "my precious data\n"
+static int data[24];
+
+static void make_data(void) {
+    for (int i = 0; i < 24; i++) {
+        char name[] = "/tmp/rocjitsu-data-XXXXXX";
+        data[i] = mkstemp(name);
+        CHECK(data[i] >= 0 && unlink(name) == 0 && write(data[i], PRECIOUS, 17) == 17);
+    }
+}
+
+static void check_data(void) {
+    for (int i = 0; i < 24; i++) {
+        char text[32];
+        CHECK(pread(data[i], text, sizeof text, 0) == 17 && memcmp(text, PRECIOUS, 17) == 0);
+    }
+}
+
+static void the_drivers_files_are_not_the_programs(void) {
+    int fd = open("/dev/kfd", O_RDWR), render = open("/dev/dri/renderD128", O_RDWR), own[8];
+    CHECK(kfd_version_ok(fd) && gem_works(render));
+    int count = own_descriptors(own, 8);
+    CHECK(count >= 3 && count <= 8 && own[0] >= 512);
+    for (int i = 0; i < count; i++) {
+        CHECK(close(own[i]) == -1 && errno == EBADF && dup(own[i]) == -1 && errno == EBADF);
+        CHECK(fcntl(own[i], F_SETFD, 0) == -1 && errno == EBADF && dup2(own[i], 50) == -1 && errno == EBADF);
+    }
+    for (int i = 3; i < 5000; i++)
+        if (i != fd && i != render)
+            close(i);
+    make_data();
+    CHECK(kfd_version_ok(fd) && gem_works(render));
+    check_data();
+    closefrom(3);
+    CHECK(!kfd_version_ok(fd) && errno == EBADF);
+    make_data();
+    CHECK(devices_open_and_work());
+    check_data();
+    CHECK(close_range(3, ~0u, 0) == 0 && pread(data[0], own, 1, 0) == -1 && errno == EBADF);
+    make_data();
+    CHECK(devices_open_and_work());
+    check_data();
+    /* The program's file goes where it wants, whoever was there; a bad call changes nothing. */
+    count = own_descriptors(own, 8);
+    CHECK(dup2(4999, own[0]) == -1 && errno == EBADF && fcntl(own[0], F_GETFD) == -1 && devices_open_and_work());
+    count = own_descriptors(own, 8);
+    for (int i = 0; i < count; i++) {
+        struct stat here, there;
+        CHECK((i & 1 ? dup2(data[i], own[i]) : dup3(data[i], own[i], 0)) == own[i]);
+        CHECK(fstat(data[i], &there) == 0 && fstat(own[i], &here) == 0 && here.st_ino == there.st_ino);
+    }
+    CHECK(devices_open_and_work());
+    for (int i = 0; i < count; i++)
+        CHECK(close(own[i]) == 0);
+    check_data();
+    /* In a forked child they are ordinary descriptors, and a new driver has others. */
+    count = own_descriptors(own, 8);
+    pid_t child = fork();
+    if (child == 0) {
+        for (int i = 0; i < count; i++)
+            CHECK(close(own[i]) == 0);
+        CHECK(devices_open_and_work());
+        closefrom(3);
+        CHECK(devices_open_and_work());
+        _exit(42);
+    }
+    int status;
+    CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 42);
+    CHECK(devices_open_and_work());
+}
+
+static void few_descriptors_are_enough(void) {
+    struct rlimit limit = {16, 4096};
+    CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0 && devices_open_and_work());
+    closefrom(3);
+    CHECK(devices_open_and_work());
+    limit.rlim_cur = 4096;
+    CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0 && dup2(2, 4000) == 4000 && devices_open_and_work());
+}
+
+/* What no hook sees: calls fail, and nothing is written into files of the program. */
+static void plain_system_calls_take_the_drivers_files(void) {
+    int fd = open("/dev/kfd", O_RDWR), render = open("/dev/dri/renderD128", O_RDWR), own[8];
+    CHECK(kfd_version_ok(fd) && gem_works(render));
+    int count = own_descriptors(own, 8);
+    make_data();
+    for (int i = 0; i < count; i++)
+        CHECK(syscall(SYS_dup2, data[i], own[i]) == own[i]);
+    CHECK(!kfd_version_ok(fd) && errno == EBADF && !gem_works(render) && errno == EBADF);
+    CHECK(open("/dev/kfd", O_RDWR) == -1 && open("/dev/dri/renderD128", O_RDWR) == -1 && errno == EBADF);
+    struct stat st;
+    CHECK(munmap(mmap(NULL, 4096, PROT_READ, MAP_SHARED, render, 1 << 20), 4096) == 0);
+    CHECK(close(fd) == 0 && close(render) == 0);
+    check_data();
+    for (int i = 0; i < count; i++)
+        CHECK(fstat(own[i], &st) == 0 && st.st_size == 17 && close(own[i]) == 0);
+}
+
 /* Waits until the report tells of the event, then dies. */
 static void is_killed(void) {
     make_event();
@@ -284,6 +409,9 @@ static const struct check CHECKS[] = {
     {"constructors_may_open", constructors_may_open},
     {"raw_mappings_are_the_same_pages", raw_mappings_are_the_same_pages},
     {"no_gpu_is_touched", no_gpu_is_touched},
+    {"the_drivers_files_are_not_the_programs", the_drivers_files_are_not_the_programs},
+    {"few_descriptors_are_enough", few_descriptors_are_enough},
+    {"plain_system_calls_take_the_drivers_files", plain_system_calls_take_the_drivers_files},
 };
 
 int main(int argc, char **argv) {
