@@ -39,7 +39,8 @@ impl Known {
 impl Drop for Known {
     fn drop(&mut self) {
         let take = |slot: &AtomicI32| {
-            let swapped = slot.compare_exchange(self.number, NONE, Ordering::AcqRel, Ordering::Relaxed);
+            let swapped =
+                slot.compare_exchange(self.number, NONE, Ordering::AcqRel, Ordering::Relaxed);
             swapped.is_ok()
         };
         let _ = KNOWN.iter().any(take);

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, OnceLock};
 
 use rocjitsu_gpu::dispatch::{Device, Limits, jit};
+use rocjitsu_gpu::memory::kept::KeptFd;
 use rocjitsu_gpu::memory::{Memory, PAGE, Storage};
 use rustix::io::Errno;
 
@@ -29,6 +30,8 @@ pub(crate) struct Context {
     pub(crate) gpus: Vec<ContextGpu>,
     /// Whether RUNTIME_ENABLE has been called.
     pub(crate) runtime_enabled: Mutex<bool>,
+    /// Other ends of the descriptors of SMI_EVENTS.
+    pub(crate) smi: Mutex<Vec<KeptFd>>,
 }
 
 /// One GPU as a context sees it.
@@ -61,6 +64,7 @@ impl Context {
             event_page: Mutex::default(),
             gpus: (0..gpus).map(|_| ContextGpu::default()).collect(),
             runtime_enabled: Mutex::default(),
+            smi: Mutex::default(),
         }
     }
 

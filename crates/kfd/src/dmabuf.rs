@@ -20,6 +20,7 @@ use crate::abi::{
 };
 use crate::buffer::{Buffer, Made, place};
 use crate::driver::Driver;
+use crate::drm::gem;
 use crate::table::{Call, Handled};
 
 /// First word of the page before an exported buffer.
@@ -153,15 +154,23 @@ pub(crate) fn import(call: &Call<'_>, args: &mut ImportDmabuf) -> Handled {
     Ok(())
 }
 
-/// The size, GPU and flags of a dmabuf. There is never metadata.
+/// The size, GPU, flags of a dmabuf, and what a program has noted on it by GEM_METADATA.
+///
+/// # Errors
+/// `EINVAL` if there is room for notes, but not for all of them; their size is told.
 pub(crate) fn info(call: &Call<'_>, args: &mut GetDmabufInfo) -> Handled {
     let buffer = buffer_of(call.driver, args.dmabuf_fd)?;
     call.driver.gpu_index(buffer.made.gpu_id)?;
     args.size = buffer.bytes();
     args.gpu_id = buffer.made.gpu_id;
     args.flags = buffer.made.flags & (flag::VRAM | flag::GTT | flag::PUBLIC);
-    args.metadata_size = 0;
-    Ok(())
+    let notes = gem::notes(&buffer)?;
+    let room = std::mem::replace(&mut args.metadata_size, notes.len() as u32);
+    match args.metadata_ptr {
+        0 => Ok(()),
+        _ if (room as usize) < notes.len() => Err(Errno::INVAL),
+        address => call.user().write(address, &notes),
+    }
 }
 
 /// Pages that a share handle can name: the bits that its last two words have beside 14 of the secret.

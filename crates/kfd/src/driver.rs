@@ -398,7 +398,7 @@ impl Driver {
             offset: offset as u64,
         };
         match self.descriptors.get(fd) {
-            Some(Object::Render(_)) => self.buffers.mmap(&how),
+            Some(Object::Render(file)) => self.buffers.mmap(&how, &self.gpus.get(file.gpu)?.arena),
             Some(Object::Kfd(context)) => {
                 let bytes = (len as u64).next_multiple_of(PAGE);
                 let good = context.may_map(how.offset, bytes);
@@ -410,6 +410,11 @@ impl Driver {
                 Some(how.part(fd, start, size, how.offset))
             }
         }
+    }
+
+    /// Whether a number may be a descriptor of one of the devices: one load.
+    pub fn may_be_ours(&self, fd: RawFd) -> bool {
+        self.descriptors.may_be_ours(fd)
     }
 
     /// The program has closed a descriptor, or is about to.

@@ -109,6 +109,9 @@ checks! {
         handlers_interrupt_waits_as_they_say,
         the_drivers_files_are_not_the_programs,
         few_descriptors_are_enough,
+        unseen_children_open_anew,
+        handlers_may_do_anything,
+        blocked_signals_stay_blocked,
     ;
     memory:
         exported_buffers_have_their_size,

@@ -4,7 +4,9 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{
+    AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering,
+};
 
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
@@ -157,7 +159,7 @@ fn close(number: RawFd) {
 /// A duplicate under a high number, closed on exec; under any number if there is no high one.
 fn duplicate(fd: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     let limit = getrlimit(Resource::Nofile).current.unwrap_or(HIGHEST);
-    let first = limit.min(HIGHEST).saturating_sub(BELOW_LIMIT);
+    let first = limit.min(HIGHEST).saturating_sub(BELOW_LIMIT).max(3);
     rustix::io::fcntl_dupfd_cloexec(fd, first as RawFd)
         .or_else(|_| rustix::io::fcntl_dupfd_cloexec(fd, 3))
 }
@@ -211,7 +213,10 @@ impl Listed {
             taken.is_ok()
         };
         let listable = bit(number).is_some();
-        let found = LIST.iter().enumerate().find(|(_, slot)| listable && take(slot));
+        let found = LIST
+            .iter()
+            .enumerate()
+            .find(|(_, slot)| listable && take(slot));
         let Some((index, slot)) = found else {
             return Listed(None);
         };
@@ -365,7 +370,8 @@ mod tests {
         let number = number(&kept);
         let foreign = file();
         // SAFETY: what a program may do at any time by a plain system call.
-        let mut slot = unsafe { std::mem::ManuallyDrop::new(std::os::fd::FromRawFd::from_raw_fd(number)) };
+        let mut slot =
+            unsafe { std::mem::ManuallyDrop::new(std::os::fd::FromRawFd::from_raw_fd(number)) };
         rustix::io::dup2(&foreign, &mut slot).unwrap();
         assert!(!is_kept(number) && kept.get().is_err() && !make_room(number).unwrap());
         drop(kept);

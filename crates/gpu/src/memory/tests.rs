@@ -156,11 +156,7 @@ fn an_arena_is_a_file_of_ranges_that_never_return() {
     assert!(rustix::fs::ftruncate(&fd, 0).is_err(), "sealed");
     let other = arena.reopen().unwrap();
     rustix::fs::seek(&other, rustix::fs::SeekFrom::Start(offset)).unwrap();
-    assert_eq!(
-        rustix::fs::tell(&fd).unwrap(),
-        0,
-        "positions are their own"
-    );
+    assert_eq!(rustix::fs::tell(&fd).unwrap(), 0, "positions are their own");
     let stat = rustix::fs::fstat(&other).unwrap();
     assert_eq!((stat.st_dev, stat.st_ino), arena.identity());
     assert!(!first.write(8191, &[0; 2]) && !first.read(u64::MAX, &mut [0]));

@@ -322,6 +322,20 @@ pub(crate) fn va(call: &DrmCall<'_>, args: &mut DrmGemVa) -> Handled {
     }
 }
 
+/// The data that a program has noted on a buffer.
+pub(crate) fn notes(buffer: &Buffer) -> Result<Vec<u8>, Errno> {
+    /// Where size and data are, behind the flags: see [`metadata`].
+    const SIZE: u64 = 16;
+    let (file, offset) = buffer.storage.file().ok_or(Errno::INVAL)?;
+    let at = offset.checked_sub(PAGE).ok_or(Errno::INVAL)? + METADATA + SIZE;
+    let mut size = [0; 4];
+    rustix::io::pread(&file, &mut size, at)?;
+    // The page is another process's, too.
+    let mut data = vec![0; u32::from_ne_bytes(size).min(MOST_METADATA) as usize];
+    rustix::io::pread(&file, &mut data, at + 4)?;
+    Ok(data)
+}
+
 /// What a program notes on a buffer, and what importers read.
 pub(crate) fn metadata(call: &DrmCall<'_>, args: &mut DrmGemMetadata) -> Handled {
     let buffer = call.file.gem.table.lock().get(args.handle)?.buffer.clone();

@@ -105,9 +105,9 @@ fn sleep_now(word: &AtomicU32, value: u32, deadline: Option<&Deadline>) -> Slept
     }
     match error() {
         libc::EINTR => Slept::Interrupted,
-        // Kernels before 5.16.
-        libc::ENOSYS => sleep_old(word, value, end),
-        _ => Slept::Over,
+        libc::EAGAIN | libc::ETIMEDOUT => Slept::Over,
+        // Kernels before 5.16; filters of system calls that answer EPERM for what they do not know.
+        _ => sleep_old(word, value, end),
     }
 }
 

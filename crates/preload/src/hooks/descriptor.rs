@@ -16,7 +16,9 @@ use crate::real;
 /// The descriptor is about to be closed, or is another file now.
 pub fn forget(fd: c_int) {
     let _errno = KeepErrno::now();
-    process::tell(|driver| driver.closed(fd));
+    if process::existing().is_some_and(|driver| driver.may_be_ours(fd)) {
+        process::tell(|driver| driver.closed(fd));
+    }
     fds::remove(fd);
 }
 
@@ -112,7 +114,7 @@ unsafe fn ioctl_ours(
         None if fd >= 0 && is_gpu_request(request) => {}
         None => return None,
     }
-    process::ask_existing(|driver| {
+    let answer = process::ask_existing(|driver| {
         // SAFETY: the number is not negative, and the program keeps it open during its own call.
         let file = unsafe { BorrowedFd::borrow_raw(fd) };
         let answer = driver.ioctl(file, request, argument)?;
@@ -121,7 +123,9 @@ unsafe fn ioctl_ours(
             tell_of(request, fd, &answer);
         }
         Some(answer)
-    })
+    });
+    // A forked child may have been noticed only now.
+    answer.or_else(|| (fds::kind(fd) == Some(Kind::Inherited)).then_some(Err(Errno::BADF)))
 }
 
 /// With `-vv` the program's failing ioctls are named, with `-vvv` all.
