@@ -348,7 +348,7 @@ pub(crate) fn alloc(call: &Call<'_>, args: &mut AllocMemoryOfGpu) -> Handled {
     };
     let offset = match &backing {
         Backing::Buffer(buffer) => driver.buffers().mmap_offset(buffer, &gpu.arena),
-        Backing::Pages(storage) => storage.file().ok_or(Errno::NOMEM)?.1,
+        Backing::Pages(storage) => storage.offset().ok_or(Errno::NOMEM)?,
         Backing::Host(_) => args.mmap_offset,
     };
     // The queue memory of gfx7 and gfx8 is seen twice, and what is lent has its neighbours: no end of these is known.

@@ -126,13 +126,13 @@ impl Context {
                 *own = Some(made);
             }
         }
-        Ok(own.as_ref().and_then(|page| Some(page.file()?.1)))
+        Ok(own.as_ref().and_then(|page| page.offset()))
     }
 
     /// Whether `mmap` of `/dev/kfd` may map these bytes: exactly one GPU's doorbells, or its page of registers, or the
     /// event page, of which old programs map less.
     pub(crate) fn may_map(&self, offset: u64, bytes: u64) -> bool {
-        let starts = |storage: &Storage| storage.file().is_some_and(|(_, at)| at == offset);
+        let starts = |storage: &Storage| storage.offset() == Some(offset);
         let mut event_page = lock(&self.event_page).clone().into_iter();
         if event_page.any(|page| starts(&page) && bytes <= page.bytes()) {
             return true;

@@ -430,7 +430,12 @@ impl Driver {
         if !file.names(&buffer) {
             return Some(Err(Errno::ACCESS));
         }
-        self.buffers.mmap(how)
+        self.buffers.mmap(how, &gpu.arena)
+    }
+
+    /// Whether a number may be a descriptor of one of the devices: one load.
+    pub fn may_be_ours(&self, fd: RawFd) -> bool {
+        self.descriptors.may_be_ours(fd)
     }
 
     /// The program has closed a descriptor, or is about to.
