@@ -48,14 +48,23 @@ impl Plugins {
         Plugins::default()
     }
 
-    /// Adds a plugin. Its name stands in errors.
+    /// Adds a plugin. Its name stands in errors. One that fails already is told of when the run begins.
     pub fn add(&mut self, name: impl Into<String>, plugin: Box<dyn Plugin>) {
-        let events = plugin.events();
+        let name = name.into();
+        let mut asked = (Events::NONE, Concurrency::Serial);
+        let done = guard(&name, || {
+            asked = (plugin.events(), plugin.concurrency());
+            Ok(())
+        });
+        if let Err(failure) = done {
+            self.fail(failure);
+        }
+        let (events, concurrency) = asked;
         self.events = self.events | events;
         self.entries.push(Entry {
-            name: name.into(),
+            name,
             events,
-            concurrency: plugin.concurrency(),
+            concurrency,
             plugin: Mutex::new(plugin),
         });
     }
