@@ -301,7 +301,7 @@ fn a_jump_into_nowhere_is_found() {
         let file = folder.join(format!("{target}.hsaco"));
         std::fs::write(&file, code).unwrap();
         let mut args = vec!["launch", file.to_str().unwrap()];
-        args.extend("--grid 1 --block 64 --arg buf:4096 --arg buf:4096 --arg f32:1".split(' '));
+        args.extend("--grid 1 --block 64 --arg buf:4096 --arg buf:4096 --arg buf:4096 --arg f32:1 --arg u32:64".split(' '));
         let help = says(1, &args);
         assert!(help.contains("instruction fetch at"), "{target}: {help}");
         assert!(help.contains("the wave jumped there:"), "{target}: {help}");
@@ -318,8 +318,7 @@ fn a_jump_into_nowhere_is_found() {
 }
 
 /// `sh` with two children that use the driver.
-const TWO: &str =
-    "cat /sys/class/kfd/kfd/topology/nodes/1/name; cat /sys/class/kfd/kfd/topology/nodes/1/name";
+const TWO: &str = "cat /sys/class/kfd/kfd/topology/nodes/1/properties; cat /sys/class/kfd/kfd/topology/nodes/1/properties";
 
 /// Records of several processes go into one file, one behind the other; what an earlier run has left is gone.
 #[test]
@@ -348,7 +347,7 @@ fn a_page_of_a_run_has_the_records() {
     let folder = folder("page");
     let (page, file) = (folder.join("p.html"), folder.join("r.jsonl"));
     let page = page.to_str().unwrap();
-    let name = "/sys/class/kfd/kfd/topology/nodes/1/name";
+    let name = "/sys/class/kfd/kfd/topology/nodes/1/properties";
     let has_records = || {
         let text = std::fs::read_to_string(page).unwrap();
         text.contains("<section id=\"throughput\">")

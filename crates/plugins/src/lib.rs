@@ -25,7 +25,7 @@ pub use counters::{Counter, Issue, issued, waited};
 pub use memcheck::MemoryWishes;
 pub use options::Options;
 pub use select::{
-    Chosen, NAMES, PluginError, Selection, SinkKind, Sinks, Written, build, check, make, numbered,
-    writable,
+    Chosen, Content, NAMES, PluginError, Selection, SinkKind, Sinks, Written, build, check, make,
+    numbered, writable,
 };
 pub use symbols::Symbols;

@@ -226,51 +226,70 @@ pub fn writable(path: &Path) -> io::Result<()> {
     }
 }
 
-/// A file that a plugin writes by an option of its own.
+/// What a plugin writes to a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// Records, which several plugins and processes may write one behind the other.
+    Records,
+    /// A time line, written as a whole at the end.
+    Timeline,
+    /// Coverage for lcov, written as a whole at the end.
+    Lcov,
+}
+
+/// A file that a plugin writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Written {
     /// Its name, in which `%p` may stand for the process's number.
     pub name: String,
-    /// Whether it has records, which several processes may write one behind the other; else it is written as a whole at the end.
-    pub is_records: bool,
+    /// What is in it.
+    pub content: Content,
 }
 
-/// Options that name documents: files that are written at the end.
-const DOCUMENTS: [&str; 2] = ["timeline", "lcov"];
+/// Options that name files which are written at the end.
+const DOCUMENTS: [(&str, Content); 2] = [("timeline", Content::Timeline), ("lcov", Content::Lcov)];
 
 impl Selection {
-    /// The files that its options name. Of a loadable plugin only that of its records: what other options mean is its own matter.
-    pub fn files(&self) -> Vec<Written> {
-        let mut all = Vec::new();
-        for (key, name) in self.options.iter() {
-            let is_records = key == "file";
-            if is_records || DOCUMENTS.contains(&key) && !self.is_file() {
-                all.push(Written {
-                    name: name.to_owned(),
-                    is_records,
-                });
-            }
-        }
-        all
+    /// Files of a built-in plugin that are written at the end.
+    fn documents(&self) -> impl Iterator<Item = Written> {
+        let all = DOCUMENTS.iter().filter(|_| !self.is_file());
+        all.filter_map(|&(key, content)| {
+            let (_, name) = self.options.iter().find(|(known, _)| *known == key)?;
+            let name = name.to_owned();
+            Some(Written { name, content })
+        })
     }
 }
 
 impl Chosen {
-    /// All files that the plugins write by their options and the sinks.
-    pub fn files(&self) -> Vec<Written> {
+    /// All files that the plugins write by their options and the sinks. What options of loadable plugins mean they have to be
+    /// loaded for; where `loads` is not set those are left out.
+    pub fn files(&self, loads: bool) -> Vec<Written> {
         let mut all = Vec::new();
         let directory = self.sinks.directory.as_deref().unwrap_or(Path::new("."));
         for selection in &self.plugins {
-            let own = selection.files();
-            let has_own = own.iter().any(|file| file.is_records);
-            all.extend(own);
-            if !has_own && self.sinks.kinds.contains(&SinkKind::File) {
-                let file = directory.join(format!("{}.log", selection.short_name()));
-                all.push(Written {
-                    name: file.to_string_lossy().into_owned(),
-                    is_records: true,
-                });
+            let loaded = match selection.is_file() {
+                true if !loads => continue,
+                true => foreign::load(Path::new(&selection.name)).ok(),
+                false => None,
+            };
+            if selection.is_file() && !loaded.as_ref().is_some_and(|l| l.has_records()) {
+                continue;
             }
+            let is_ours = loaded.is_none_or(|loaded| loaded.leaves_file());
+            let mut options = selection.options.iter();
+            let own = options.find(|(key, _)| *key == "file" && is_ours);
+            let name = match own {
+                Some((_, name)) => Some(name.to_owned()),
+                None if self.sinks.kinds.contains(&SinkKind::File) => {
+                    let file = directory.join(format!("{}.log", selection.short_name()));
+                    Some(file.to_string_lossy().into_owned())
+                }
+                None => None,
+            };
+            let content = Content::Records;
+            all.extend(name.map(|name| Written { name, content }));
+            all.extend(selection.documents());
         }
         all
     }
@@ -319,7 +338,7 @@ impl Ready {
         }
         let file = selection.options.text("file");
         let file = file.map(|name| named("file", &name)).transpose()?;
-        for key in DOCUMENTS {
+        for (key, _) in DOCUMENTS {
             if let Some(name) = selection.options.text(key) {
                 let path = numbered(&named(key, &name)?, std::process::id().into());
                 selection.options.set(key, path.to_string_lossy());
@@ -373,8 +392,7 @@ fn with_sinks(
         None if ready.has_records() => places(&selection.short_name(), sinks, opened),
         None => Ok(Vec::new()),
     };
-    let documents = ready.selection.files().into_iter();
-    let documents = documents.filter(|file| !file.is_records);
+    let documents = ready.selection.documents();
     let mut checked = documents.map(|file| opened.document(Path::new(&file.name)));
     let places = places.and_then(|places| checked.try_for_each(|done| done).map(|()| places));
     let mut places = match places {

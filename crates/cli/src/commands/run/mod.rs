@@ -187,7 +187,7 @@ pub fn run(args: &Args, _: &mut Output) -> Result<Status> {
         None => Some(path.to_owned()),
         Some(root) => root.locate(path),
     };
-    let places = Places::new(&all_plugins(options, &configured), &locate)?;
+    let places = Places::new(&all_plugins(options, &configured), root.is_none(), &locate)?;
     set_environment(options, &configured, report.as_ref(), &bring, &mut command)?;
     let findings = watched(options, &configured)
         .then(Findings::new)

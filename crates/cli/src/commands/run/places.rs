@@ -5,9 +5,8 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use anyhow::Result;
 use rocjitsu_config::PluginOptions;
-use rocjitsu_plugins::{Chosen, Written, numbered, writable};
+use rocjitsu_plugins::{Chosen, Content, Written, numbered, writable};
 
 use crate::cli::UsageError;
 
@@ -22,13 +21,14 @@ pub struct Places {
 
 impl Places {
     /// Those of the plugins of a program, which all of its processes have; checked, and those that several processes write emptied.
+    /// `loads`: loadable ones are this command's as well, which it may ask what they write.
     ///
     /// # Errors
     ///
     /// One that cannot be written.
-    pub fn new(plugins: &PluginOptions, find: Find<'_>) -> Result<Places, UsageError> {
+    pub fn new(plugins: &PluginOptions, loads: bool, find: Find<'_>) -> Result<Places, UsageError> {
         let chosen = Chosen::configured(plugins).map_err(UsageError)?;
-        let files = chosen.files();
+        let files = chosen.files(loads);
         let made = chosen.sinks.directory.as_deref();
         for file in &files {
             let name = numbered(&file.name, std::process::id().into());
@@ -44,7 +44,7 @@ impl Places {
             };
             let path = find(&name).ok_or_else(|| refused(&"its folder is not there"))?;
             writable(&path).map_err(|error| refused(&error))?;
-            if file.is_records && !file.name.contains("%p") && path.is_file() {
+            if file.content == Content::Records && !file.name.contains("%p") && path.is_file() {
                 File::create(&path).map_err(|error| refused(&error))?;
             }
         }
@@ -53,7 +53,9 @@ impl Places {
 
     /// The files that a process has written since a time, as this command finds them.
     pub fn written(&self, process: u64, since: SystemTime, find: Find<'_>) -> Vec<PathBuf> {
+        // Coverage is for other tools.
         let paths = self.files.iter();
+        let paths = paths.filter(|file| file.content != Content::Lcov);
         let paths = paths.filter_map(|file| find(&numbered(&file.name, process)));
         let mut all: Vec<PathBuf> = Vec::new();
         for path in paths {
@@ -61,9 +63,7 @@ impl Places {
                 let time = there.modified().is_ok_and(|time| time >= since);
                 there.is_file() && there.len() > 0 && time
             });
-            // Coverage is for other tools.
-            let is_read = path.extension().is_none_or(|end| end != "info");
-            if is_new && is_read && !all.contains(&path) {
+            if is_new && !all.contains(&path) {
                 all.push(path);
             }
         }
