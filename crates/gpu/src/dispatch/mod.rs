@@ -10,6 +10,7 @@ mod launch;
 #[cfg(test)]
 #[allow(clippy::duplicate_mod)] // It has the board over loom's atomics.
 mod model;
+mod origin;
 mod pause;
 mod scratch;
 mod slice;
@@ -834,7 +835,14 @@ impl Shared<'_> {
         let Some(fault) = fault else {
             return self.loss(workgroup, wave.index);
         };
-        let mut code = launch::disassembly(self.device, self.dispatch, fault.pc);
+        let from = match &fault.cause {
+            Cause::Fetch { .. } | Cause::Undecodable { .. } => {
+                origin::jumps(self.device, self.dispatch, wave, fault.pc)
+            }
+            _ => Vec::new(),
+        };
+        let place = from.first().copied().unwrap_or(fault.pc);
+        let mut code = launch::disassembly(self.device, self.dispatch, place);
         let lane = match &fault.cause {
             Cause::Memory {
                 lane: Some(lane), ..
@@ -842,7 +850,12 @@ impl Shared<'_> {
             | Cause::Lds { lane, .. } => *lane,
             _ => wave.exec().trailing_zeros() % wave.lanes,
         };
-        code += &launch::registers(self.device, fault.pc, wave, lane);
+        code += &launch::registers(self.device, place, wave, lane);
+        if let [_, others @ ..] = from.as_slice() {
+            code.insert_str(0, &origin::came_from(others));
+        } else if !code.contains("\n  ->") {
+            code = origin::UNKNOWN.to_owned();
+        }
         DispatchError::Stopped {
             kernel: self.dispatch.name.clone(),
             workgroup,
@@ -850,6 +863,7 @@ impl Shared<'_> {
             pc: fault.pc,
             offset: fault.pc.wrapping_sub(self.dispatch.entry) as i64,
             target: self.device.target,
+            from: from.first().copied(),
             cause: fault.cause,
             code,
         }
