@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, OnceLock};
 
-use rocjitsu_gpu::dispatch::{Device, Limits, jit};
+use rocjitsu_gpu::dispatch::{Device, HelperPolicy, Limits, jit};
 use rocjitsu_gpu::memory::{Memory, PAGE, Storage};
 use rustix::io::Errno;
 
@@ -126,13 +126,13 @@ impl Context {
                 *own = Some(made);
             }
         }
-        Ok(own.as_ref().and_then(|page| Some(page.file()?.1)))
+        Ok(own.as_ref().and_then(|page| page.offset()))
     }
 
     /// Whether `mmap` of `/dev/kfd` may map these bytes: exactly one GPU's doorbells, or its page of registers, or the
     /// event page, of which old programs map less.
     pub(crate) fn may_map(&self, offset: u64, bytes: u64) -> bool {
-        let starts = |storage: &Storage| storage.file().is_some_and(|(_, at)| at == offset);
+        let starts = |storage: &Storage| storage.offset() == Some(offset);
         let mut event_page = lock(&self.event_page).clone().into_iter();
         if event_page.any(|page| starts(&page) && bytes <= page.bytes()) {
             return true;
@@ -174,7 +174,8 @@ impl Context {
         let compiler = jit::Options::from_environment().unwrap_or_default();
         let memory = self.memory(index)?;
         let device = Device::compiling(target, driver.backend(), compiler, limits, memory)
-            .map_err(|_| Errno::NODEV)?;
+            .map_err(|_| Errno::NODEV)?
+            .with_helpers(driver.helpers(index), HelperPolicy::Measured);
         Ok(gpu.device.get_or_init(|| Arc::new(device)).clone())
     }
 }

@@ -14,7 +14,7 @@ use rocjitsu_observe::Plugins;
 use rustix::io::Errno;
 
 use crate::abi::Request;
-use crate::buffer::{Account, Buffers, Mmap};
+use crate::buffer::{Account, Buffer, Buffers, Mmap};
 use crate::conductor::Conductor;
 use crate::context::Context;
 use crate::descriptors::{Descriptors, Object};
@@ -24,6 +24,7 @@ use crate::host;
 use crate::process::{ForkMark, lock};
 use crate::redzone::RedZones;
 use crate::report::{Executed, Recorder, Report};
+use crate::smi::Monitors;
 use crate::svm::{OwnFiles, Ranges};
 use crate::table::{self, Call, Run};
 use crate::topology::{Content, GpuIdentity, Kind, Lookup, Stat, Tree};
@@ -75,6 +76,8 @@ pub struct Driver {
     contexts: Mutex<Vec<Weak<Context>>>,
     user: User,
     recorder: Arc<Recorder>,
+    /// Who listens to what happens to GPUs.
+    monitors: Arc<Monitors>,
     /// The plugins that watch dispatches. A forked child's driver has none: their locks and files are the parent's.
     plugins: Option<Arc<Plugins>>,
     /// Room beside allocations, if plugins look for accesses that miss one.
@@ -139,6 +142,7 @@ impl Driver {
             contexts: Mutex::default(),
             user: User::new().map_err(io("copy buffer"))?,
             recorder: Arc::new(recorder),
+            monitors: Arc::default(),
             plugins: None,
             red_zones: None,
             conductor: None,
@@ -186,13 +190,15 @@ impl Driver {
         self.plugins.as_ref()
     }
 
-    /// A fresh driver for a forked child, which opens the devices anew. Descriptors of this driver
-    /// that the child inherited stay recognised there, and their ioctls give `EBADF`.
+    /// A fresh driver for a forked child, which opens the devices anew, without helper threads for matrix instructions.
+    /// Descriptors of this driver that the child inherited stay recognised there, and their ioctls give `EBADF`.
     ///
     /// # Errors
     /// As [`Driver::new`].
     pub fn renew(&self) -> Result<Driver, Error> {
-        let fresh = Driver::new(self.machine.clone())?;
+        let mut machine = self.machine.clone();
+        machine.options.helpers = 0;
+        let fresh = Driver::new(machine)?;
         for fd in self.descriptors.marked() {
             // SAFETY: borrowed for one look at the file behind the number.
             let borrowed = unsafe { BorrowedFd::borrow_raw(fd) };
@@ -378,8 +384,9 @@ impl Driver {
     }
 
     /// Maps memory for the program where the native call would not do the right thing: buffers in another
-    /// file than the descriptor's (of another process, of another GPU), dmabufs, and parts of `/dev/kfd` that are not
-    /// exactly a GPU's doorbells. `None` if the caller should make the native call.
+    /// file than the descriptor's (of another process, of another GPU), dmabufs, what no buffer of this open render node
+    /// is, and parts of `/dev/kfd` that are not exactly a GPU's doorbells. `None` if the caller should make the native
+    /// call.
     pub fn mmap(
         &self,
         fd: BorrowedFd<'_>,
@@ -397,7 +404,7 @@ impl Driver {
             offset: offset as u64,
         };
         match self.descriptors.get(fd) {
-            Some(Object::Render(_)) => self.buffers.mmap(&how),
+            Some(Object::Render(file)) => self.mmap_render(&file, &how),
             Some(Object::Kfd(context)) => {
                 let bytes = (len as u64).next_multiple_of(PAGE);
                 let good = context.may_map(how.offset, bytes);
@@ -409,6 +416,26 @@ impl Driver {
                 Some(how.part(fd, start, size, how.offset))
             }
         }
+    }
+
+    /// As `drm_gem_mmap`: from the beginning of a buffer, and no further than it reaches. `EINVAL` where no buffer begins,
+    /// `EACCES` for one that this open file has no name for.
+    fn mmap_render(&self, file: &RenderFile, how: &Mmap) -> Option<Result<*mut c_void, Errno>> {
+        let gpu = self.gpus.get(file.gpu)?;
+        let found = self.buffers.at_offset(&gpu.arena, how.offset);
+        let fits = |buffer: &Buffer| (how.bytes as u64).next_multiple_of(PAGE) <= buffer.bytes();
+        let Some(buffer) = found.filter(|buffer| fits(buffer)) else {
+            return Some(Err(Errno::INVAL));
+        };
+        if !file.names(&buffer) {
+            return Some(Err(Errno::ACCESS));
+        }
+        self.buffers.mmap(how, &gpu.arena)
+    }
+
+    /// Whether a number may be a descriptor of one of the devices: one load.
+    pub fn may_be_ours(&self, fd: RawFd) -> bool {
+        self.descriptors.may_be_ours(fd)
     }
 
     /// The program has closed a descriptor, or is about to.
@@ -606,6 +633,10 @@ impl Driver {
         &self.recorder
     }
 
+    pub(crate) fn monitors(&self) -> &Arc<Monitors> {
+        &self.monitors
+    }
+
     pub(crate) fn buffers(&self) -> &Buffers {
         &self.buffers
     }
@@ -621,6 +652,15 @@ impl Driver {
         chosen
             .or_else(|| std::thread::available_parallelism().ok().map(usize::from))
             .unwrap_or(1)
+    }
+
+    /// Helper threads of the GPU with that index: its part of those that there are.
+    pub(crate) fn helpers(&self, gpu: usize) -> usize {
+        let (all, gpus) = (
+            self.machine.options.helpers as usize,
+            self.machine.gpus.len(),
+        );
+        all / gpus.max(1) + usize::from(gpu < all % gpus.max(1))
     }
 
     /// What computes the lanes.

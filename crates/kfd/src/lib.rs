@@ -20,6 +20,7 @@ mod process;
 mod queue;
 mod redzone;
 mod report;
+mod smi;
 mod svm;
 pub mod table;
 #[cfg(test)]
@@ -29,7 +30,7 @@ mod user;
 
 pub use conductor::Conductor;
 pub use driver::{Driver, Error, HostChange};
-pub use event::around_waits;
+pub use event::{around_waits, has_futex_waitv};
 pub use fidelity::FormCount;
 pub use report::{
     DispatchLine, Executed, Fault, Forms, Interpreted, IoctlCount, KernelCount, Own, Report,

@@ -6,7 +6,8 @@ use std::ffi::{CStr, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use libc::{
-    DIR, FILE, c_char, c_int, c_long, c_uint, c_ulong, dirent64, mode_t, off_t, size_t, ssize_t,
+    DIR, FILE, c_char, c_int, c_long, c_uint, c_ulong, dirent64, iovec, mode_t, off_t, size_t,
+    ssize_t,
 };
 
 use crate::guard::set_errno;
@@ -157,6 +158,29 @@ functions! {
         else direct!(SYS_lseek, fd, offset, whence);
     fn lseek64(fd: c_int, offset: off_t, whence: c_int) -> off_t, as (c_int, off_t, c_int),
         else direct!(SYS_lseek, fd, offset, whence);
+
+    fn read(fd: c_int, to: *mut c_void, bytes: size_t) -> ssize_t, as (c_int, *mut c_void, size_t),
+        else direct!(SYS_read, fd, to, bytes) as ssize_t;
+    fn pread(fd: c_int, to: *mut c_void, bytes: size_t, at: off_t) -> ssize_t, as (c_int, *mut c_void, size_t, off_t),
+        else direct!(SYS_pread64, fd, to, bytes, at) as ssize_t;
+    fn pread64(fd: c_int, to: *mut c_void, bytes: size_t, at: off_t) -> ssize_t, as (c_int, *mut c_void, size_t, off_t),
+        else direct!(SYS_pread64, fd, to, bytes, at) as ssize_t;
+    fn readv(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t, as (c_int, *const iovec, c_int),
+        else direct!(SYS_readv, fd, parts, count) as ssize_t;
+    fn write(fd: c_int, from: *const c_void, bytes: size_t) -> ssize_t, as (c_int, *const c_void, size_t),
+        else direct!(SYS_write, fd, from, bytes) as ssize_t;
+    fn pwrite(fd: c_int, from: *const c_void, bytes: size_t, at: off_t) -> ssize_t,
+        as (c_int, *const c_void, size_t, off_t), else direct!(SYS_pwrite64, fd, from, bytes, at) as ssize_t;
+    fn pwrite64(fd: c_int, from: *const c_void, bytes: size_t, at: off_t) -> ssize_t,
+        as (c_int, *const c_void, size_t, off_t), else direct!(SYS_pwrite64, fd, from, bytes, at) as ssize_t;
+    fn writev(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t, as (c_int, *const iovec, c_int),
+        else direct!(SYS_writev, fd, parts, count) as ssize_t;
+    fn fallocate(fd: c_int, mode: c_int, at: off_t, bytes: off_t) -> c_int, as (c_int, c_int, off_t, off_t),
+        else direct!(SYS_fallocate, fd, mode, at, bytes) as c_int;
+    fn fallocate64(fd: c_int, mode: c_int, at: off_t, bytes: off_t) -> c_int, as (c_int, c_int, off_t, off_t),
+        else direct!(SYS_fallocate, fd, mode, at, bytes) as c_int;
+    fn ftruncate(fd: c_int, bytes: off_t) -> c_int, as (c_int, off_t), else direct!(SYS_ftruncate, fd, bytes) as c_int;
+    fn ftruncate64(fd: c_int, bytes: off_t) -> c_int, as (c_int, off_t), else direct!(SYS_ftruncate, fd, bytes) as c_int;
 
     fn mmap(address: *mut c_void, length: size_t, protection: c_int, flags: c_int, fd: c_int, offset: off_t) -> *mut c_void,
         as (*mut c_void, size_t, c_int, c_int, c_int, off_t),

@@ -94,6 +94,7 @@ macro_rules! checks {
 checks! {
     files:
         devices_are_character_devices,
+        devices_are_not_read_written_or_sized,
         missing_paths_are_missing,
         success_keeps_errno,
         files_have_their_text,
@@ -112,6 +113,11 @@ checks! {
         raw_mappings_are_the_same_pages,
         no_gpu_is_touched,
         handlers_interrupt_waits_as_they_say,
+        the_drivers_files_are_not_the_programs,
+        few_descriptors_are_enough,
+        unseen_children_open_anew,
+        handlers_may_do_anything,
+        blocked_signals_stay_blocked,
     ;
     memory:
         exported_buffers_have_their_size,
@@ -134,6 +140,15 @@ checks! {
         what_stays_keeps_its_registration,
         handlers_of_the_program_are_its_own,
     ;
+}
+
+#[test]
+fn plain_system_calls_take_the_drivers_files() {
+    let name = "plain_system_calls_take_the_drivers_files";
+    let output = succeeds(with_library(processes()).arg(name));
+    let text = String::from_utf8(output.stderr).unwrap();
+    let said = "was closed or replaced by a plain system call";
+    assert_eq!(text.matches(said).count(), 1, "{text}");
 }
 
 #[test]

@@ -31,6 +31,8 @@ pub enum DispatchError {
         offset: i64,
         /// Target.
         target: Target,
+        /// Where the wave seems to have come from, if the address is none of the kernel's code.
+        from: Option<u64>,
         /// What happened.
         cause: rocjitsu_exec::error::Cause,
         /// Disassembly around the instruction, one line each, and the registers that it uses.

@@ -1,5 +1,7 @@
 //! A turn of one wave: what a thread needs for it, and how it ended.
 
+use std::sync::atomic::Ordering;
+
 use rocjitsu_exec::barrier;
 use rocjitsu_exec::code::CodeView;
 use rocjitsu_exec::error::Fault;
@@ -62,6 +64,12 @@ impl Hands<'_, '_> {
     ) -> Result<Slice, Option<Box<Fault>>> {
         wave.waiting = Waiting::No;
         let unit = &mut self.unit;
+        if let Some(issuer) = &mut unit.issuer {
+            // Whole waves are the better unit: helpers take instructions where other threads can take neither workgroups nor
+            // waves of them.
+            let owners = self.shared.owners.load(Ordering::Relaxed);
+            issuer.allow(owners <= 1 && !self.shared.may_spread);
+        }
         let mut cx = Cx { wave, group, unit };
         self.flight.begin();
         let stop = self

@@ -5,6 +5,7 @@ pub mod arena;
 pub mod fd;
 mod flight;
 mod image;
+pub mod kept;
 mod lent;
 pub mod lost;
 mod map;

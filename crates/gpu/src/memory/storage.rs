@@ -12,6 +12,7 @@ use rustix::mm::{MapFlags, ProtFlags};
 
 use super::arena::Arena;
 use super::fd::HostFd;
+use super::kept::{InUse, KeptFd};
 use super::lent::LENT;
 use super::lost;
 
@@ -27,7 +28,7 @@ enum Origin {
     Arena { arena: Arc<Arena>, offset: u64 },
     /// A range of a memfd that another process, or another driver of this one, made. The descriptor is held
     /// until the end: it is what keeps the range alive.
-    Imported { fd: HostFd, offset: u64 },
+    Imported { fd: KeptFd, offset: u64 },
     /// Pages of the program itself, which it may unmap at any time.
     Borrowed,
 }
@@ -77,6 +78,7 @@ impl Storage {
     pub fn import(fd: HostFd, offset: u64, bytes: u64) -> io::Result<Arc<Storage>> {
         let bytes = whole_pages(bytes)?;
         let base = map_shared(fd.as_fd(), offset, bytes, None)?;
+        let fd = KeptFd::new(fd.into_owned(), "an imported buffer")?;
         Self::new(base, bytes, 0, Origin::Imported { fd, offset })
     }
 
@@ -107,7 +109,7 @@ impl Storage {
     ) -> io::Result<Arc<Storage>> {
         let bytes = whole_pages(bytes)?;
         let head = PAGE as usize;
-        let start = map_shared(arena.fd(), offset - PAGE, bytes + head, at)?;
+        let start = map_shared(arena.fd()?.as_fd(), offset - PAGE, bytes + head, at)?;
         Self::new(
             start.wrapping_add(head),
             bytes,
@@ -137,11 +139,20 @@ impl Storage {
         self.bytes as u64
     }
 
-    /// The file behind the bytes and their offset in it, unless they are anonymous or borrowed.
-    pub fn file(&self) -> Option<(BorrowedFd<'_>, u64)> {
+    /// The file behind the bytes and their offset in it, unless they are anonymous or borrowed, or the program has
+    /// closed the file.
+    pub fn file(&self) -> Option<(InUse<'_>, u64)> {
         match &self.origin {
-            Origin::Arena { arena, offset } => Some((arena.fd(), *offset)),
-            Origin::Imported { fd, offset } => Some((fd.as_fd(), *offset)),
+            Origin::Arena { arena, offset } => Some((arena.fd().ok()?, *offset)),
+            Origin::Imported { fd, offset } => Some((fd.get().ok()?, *offset)),
+            Origin::Anonymous | Origin::Borrowed => None,
+        }
+    }
+
+    /// Where the bytes lie in their file, unless they are anonymous or borrowed.
+    pub fn offset(&self) -> Option<u64> {
+        match self.origin {
+            Origin::Arena { offset, .. } | Origin::Imported { offset, .. } => Some(offset),
             Origin::Anonymous | Origin::Borrowed => None,
         }
     }
@@ -188,7 +199,7 @@ impl Storage {
         let Some((fd, start)) = self.file().filter(|_| inside) else {
             return false;
         };
-        match rustix::fs::seek(fd, SeekFrom::Data(start + page)) {
+        match rustix::fs::seek(&fd, SeekFrom::Data(start + page)) {
             Ok(data) => data >= start + page + PAGE,
             // There is no data behind.
             Err(error) => error == rustix::io::Errno::NXIO,

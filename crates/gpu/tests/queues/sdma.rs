@@ -194,6 +194,7 @@ fn fills_fences_traps_and_times() {
             &field(96),
             &[6, 99],
             &[17 | 1 << 8, 0, 0, 0, 0],
+            &[17, 0, 0, 0, 0],
         ]
         .concat(),
     );
@@ -219,6 +220,7 @@ fn fills_fences_traps_and_times() {
             "FENCE",
             "TIMESTAMP",
             "TRAP",
+            "GCR",
             "GCR"
         ]
     );
@@ -253,6 +255,26 @@ fn a_copy_waits_and_counts_a_signal_down() {
 }
 
 #[test]
+fn a_poll_gives_up_after_its_retries() {
+    let mut q = Queue::new(Target::Gfx942);
+    let flag = q.rig.words(&[1], "flag");
+    let poll = |tries: u32| {
+        let head = [8 | 3 << 28 | 1 << 31];
+        [&head[..], &long(flag), &[2, 0xff, 4 | tries << 16]].concat()
+    };
+    q.place(&poll(3));
+    assert_eq!([q.step(), q.step()], [Step::Waiting, Step::Waiting]);
+    q.rig.write(flag, &[2]);
+    assert_eq!(q.step(), Step::Worked);
+    q.rig.write(flag, &[1]);
+    q.place(&poll(3));
+    for _ in 0..3 {
+        assert_eq!(q.step(), Step::Waiting);
+    }
+    assert!(matches!(q.step(), Step::Fault(f) if f.text.contains("gives up after 3 retries")));
+}
+
+#[test]
 fn indirect_buffers_run_in_between() {
     let mut q = Queue::new(Target::Gfx942);
     let at = q.rig.words(&[1, 2, 3], "data");
@@ -283,7 +305,7 @@ fn packets_wait_for_their_last_word() {
 
 #[test]
 fn wrong_packets_stop_the_queue_and_say_why() {
-    let cases: [(Vec<u32>, &str); 8] = [
+    let cases: [(Vec<u32>, &str); 12] = [
         (vec![3], "opcode 3"),
         (vec![1 | 1 << 8], "opcode 1, sub-opcode 1"),
         (vec![1 | 1 << 27], "opcode 1, sub-opcode 0"),
@@ -295,6 +317,11 @@ fn wrong_packets_stop_the_queue_and_say_why() {
             "atomic operation 1",
         ),
         (vec![11 | 3 << 30, 0, 0, 0, 0], "units of 8 bytes"),
+        (vec![1 << 8], "opcode 0, sub-opcode 1"),
+        (vec![4 | 1 << 8, 0, 0, 0, 0, 0], "opcode 4, sub-opcode 1"),
+        // The engines of gfx9 have no GCR.
+        (vec![17, 0, 0, 0, 0], "opcode 17"),
+        (vec![17 | 1 << 8, 0, 0, 0, 0], "opcode 17"),
     ];
     for (words, text) in cases {
         let said = Queue::fault(&words);

@@ -6,6 +6,7 @@
 //! one that the caller did not pass is never used, only handed on.
 
 mod attribute;
+mod data;
 mod descriptor;
 mod directory;
 mod exit;
