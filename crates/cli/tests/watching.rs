@@ -305,7 +305,7 @@ fn a_jump_into_nowhere_is_found() {
         args.extend("--grid 1 --block 64 --arg buf:4096 --arg buf:4096 --arg buf:4096 --arg f32:1 --arg u32:64".split(' '));
         let help = says(1, &args);
         assert!(help.contains("instruction fetch at"), "{target}: {help}");
-        assert!(help.contains("the wave jumped there:"), "{target}: {help}");
+        assert!(help.contains("the wave came from:"), "{target}: {help}");
         let marked = help
             .lines()
             .find(|line| line.starts_with("  -> "))
@@ -315,6 +315,14 @@ fn a_jump_into_nowhere_is_found() {
             jump.starts_with("s_branch") || help.contains("s20 0x10"),
             "{target}: {help}"
         );
+        // What is no instruction, in the code itself, is shown where it is.
+        let mut code = std::fs::read(&file).unwrap();
+        code[at..at + 4].copy_from_slice(&[0xff; 4]);
+        std::fs::write(&file, code).unwrap();
+        let help = says(1, &args);
+        let marked = help.lines().find(|line| line.starts_with("  -> "));
+        assert!(marked.expect(&help).ends_with(".long 0xffffffff"), "{help}");
+        assert!(!help.contains("came from"), "{target}: {help}");
     }
 }
 
