@@ -7,6 +7,7 @@ mod failures;
 mod fidelity;
 mod foreign;
 mod hooks;
+mod interleaved;
 mod mutation;
 mod rig;
 mod seeded;
