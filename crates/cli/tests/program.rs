@@ -598,6 +598,13 @@ fn findings_count_for_the_status() {
     assert_eq!(with(""), Some(0));
     assert_eq!(with(",fail"), Some(1));
     std::fs::remove_file(&file).unwrap();
+    // Where they cannot be known, none is no answer.
+    let program = "rm -r \"$ROCJITSU_FINDINGS\"";
+    let said = fails(
+        1,
+        &["run", "--plugin", "memcheck", "--", "sh", "-c", program],
+    );
+    assert!(said.contains("is not known"), "{said}");
 }
 
 /// What can be known of a program's memory: pages that nobody has touched, and who lies beside an address.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use rocjitsu_plugins::{Selection, check};
 
 use super::folder::Folder;
@@ -28,8 +28,16 @@ impl Findings {
     }
 
     /// Whether there are any.
-    pub fn any(&self) -> bool {
-        std::fs::read_dir(self.folder()).is_ok_and(|mut entries| entries.next().is_some())
+    ///
+    /// # Errors
+    ///
+    /// The folder cannot be read, for example because the program removed it.
+    pub fn any(&self) -> Result<bool> {
+        let mut entries = std::fs::read_dir(self.folder()).with_context(|| {
+            let folder = self.folder().display();
+            format!("whether plugins found something is not known: {folder} cannot be read")
+        })?;
+        Ok(entries.next().is_some())
     }
 }
 
