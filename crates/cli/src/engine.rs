@@ -97,13 +97,13 @@ fn how<'a>(options: &Options<'a>, stops: Option<&'a Stops<'a>>) -> dispatch::Opt
 /// Adds to the report of a wave that was stopped the source line of its instruction, if the code object has line tables.
 fn with_source(error: DispatchError, launch: &Launch, placed: &Placed) -> DispatchError {
     let mut error = error;
-    if let DispatchError::Stopped { pc, code, .. } = &mut error {
+    if let DispatchError::Stopped { pc, from, code, .. } = &mut error {
         let mut symbols = Symbols::default();
         symbols.add(&Code {
             base: placed.code.bias,
             file: launch.code.data(),
         });
-        if let Some(place) = symbols.place(*pc) {
+        if let Some(place) = symbols.place(from.unwrap_or(*pc)) {
             code.insert_str(0, &format!("\n  source: {}:{}", place.file, place.line));
         }
     }

@@ -49,15 +49,25 @@ impl Plugins {
         Plugins::default()
     }
 
-    /// Adds a plugin. Its name stands in errors.
+    /// Adds a plugin. Its name stands in errors. One that fails already is told of when the run begins.
     pub fn add(&mut self, name: impl Into<String>, plugin: Box<dyn Plugin>) {
-        let events = plugin.events();
+        let name = name.into();
+        let mut asked = (Events::NONE, Concurrency::Serial, false);
+        let done = guard(&name, || {
+            let follows = plugin.follows_asynchronous_matrix();
+            asked = (plugin.events(), plugin.concurrency(), follows);
+            Ok(())
+        });
+        if let Err(failure) = done {
+            self.fail(failure);
+        }
+        let (events, concurrency, follows_asynchronous_matrix) = asked;
         self.events = self.events | events;
         self.entries.push(Entry {
-            name: name.into(),
+            name,
             events,
-            concurrency: plugin.concurrency(),
-            follows_asynchronous_matrix: plugin.follows_asynchronous_matrix(),
+            concurrency,
+            follows_asynchronous_matrix,
             plugin: Mutex::new(plugin),
         });
     }

@@ -10,6 +10,7 @@ mod launch;
 #[cfg(test)]
 #[allow(clippy::duplicate_mod)] // It has the board over loom's atomics.
 mod model;
+mod origin;
 mod pause;
 mod scratch;
 mod slice;
@@ -56,7 +57,8 @@ use rocjitsu_observe::{Begin, End, Observer};
 
 use crate::code_object::KernelDescriptor;
 use crate::helpers;
-use crate::memory::Memory;
+use crate::memory::lost::Lost;
+use crate::memory::{AccessFault, Memory};
 use crate::pool::{Pool, Recruiter};
 use scratch::Regions;
 use suspend::{Left, Progress};
@@ -275,6 +277,8 @@ struct Shared<'a> {
     failed: AtomicBool,
     /// Lowest number of a workgroup that failed.
     failed_at: AtomicU64,
+    /// The first access to memory that the program took away.
+    lost: Mutex<Option<AccessFault>>,
     failure: Mutex<Option<DispatchError>>,
     stall: stall::Stall,
     scratch: scratch::Scratch<'a>,
@@ -497,6 +501,7 @@ impl Device {
             failed: AtomicBool::new(false),
             failed_at: AtomicU64::new(u64::MAX),
             failure: Mutex::new(None),
+            lost: Mutex::new(None),
             stall: stall::Stall::default(),
             scratch,
             finished: Apart(AtomicU64::new(from.finished)),
@@ -783,11 +788,41 @@ impl Shared<'_> {
             || self.next.load(Ordering::Relaxed) < self.groups.iter().product()
     }
 
+    /// Whether threads are left over, with no workgroup to start.
+    fn has_idle_threads(&self) -> bool {
+        self.owners.load(Ordering::Relaxed) < self.threads && !self.has_groups()
+    }
+
     /// Whether nothing is left to help with.
     fn is_over(&self) -> bool {
         self.finished.load(Ordering::Acquire) >= self.groups.iter().product()
             || self.failed.load(Ordering::Acquire)
             || self.stopped_by_program()
+    }
+
+    /// Notes that a wave has accessed memory that the program took away. The first time counts.
+    #[cold]
+    fn loses(&self, lost: &Lost) {
+        let mut first = self.lost.lock().unwrap_or_else(|e| e.into_inner());
+        first.get_or_insert_with(|| self.device.memory.fault_of(lost, lost.host, 0));
+    }
+
+    /// The error of a wave that has lost memory.
+    fn loss(&self, workgroup: [u32; 3], wave: u32) -> DispatchError {
+        let kernel = self.dispatch.name.clone();
+        let lost = self.lost.lock().unwrap_or_else(|e| e.into_inner()).clone();
+        match lost {
+            Some(fault) => DispatchError::Lost {
+                kernel,
+                workgroup,
+                wave,
+                fault,
+            },
+            None => DispatchError::Invalid {
+                kernel,
+                what: "a wave stopped without a reason".to_owned(),
+            },
+        }
     }
 
     /// The error of a wave that stopped.
@@ -798,12 +833,16 @@ impl Shared<'_> {
         wave: &Wave,
     ) -> DispatchError {
         let Some(fault) = fault else {
-            return DispatchError::Invalid {
-                kernel: self.dispatch.name.clone(),
-                what: "a wave stopped without a reason".to_owned(),
-            };
+            return self.loss(workgroup, wave.index);
         };
-        let mut code = launch::disassembly(self.device, self.dispatch, fault.pc);
+        let from = match &fault.cause {
+            Cause::Fetch { .. } | Cause::Undecodable { .. } => {
+                origin::jumps(self.device, self.dispatch, wave, fault.pc)
+            }
+            _ => Vec::new(),
+        };
+        let place = from.first().copied().unwrap_or(fault.pc);
+        let mut code = launch::disassembly(self.device, self.dispatch, place);
         let lane = match &fault.cause {
             Cause::Memory {
                 lane: Some(lane), ..
@@ -811,7 +850,12 @@ impl Shared<'_> {
             | Cause::Lds { lane, .. } => *lane,
             _ => wave.exec().trailing_zeros() % wave.lanes,
         };
-        code += &launch::registers(self.device, fault.pc, wave, lane);
+        code += &launch::registers(self.device, place, wave, lane);
+        if let [_, others @ ..] = from.as_slice() {
+            code.insert_str(0, &origin::came_from(others));
+        } else if !code.contains("\n  ->") {
+            code = origin::UNKNOWN.to_owned();
+        }
         DispatchError::Stopped {
             kernel: self.dispatch.name.clone(),
             workgroup,
@@ -819,6 +863,7 @@ impl Shared<'_> {
             pc: fault.pc,
             offset: fault.pc.wrapping_sub(self.dispatch.entry) as i64,
             target: self.device.target,
+            from: from.first().copied(),
             cause: fault.cause,
             code,
         }
