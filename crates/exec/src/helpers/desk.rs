@@ -4,10 +4,7 @@
 //!
 //! Laying down is a plain store, which the wave does not wait for: helpers look at the number all the time.
 
-use super::sync::{AtomicU32, Ordering, UnsafeCell, pause};
-
-/// The most jobs that a window leaves to others.
-pub const JOBS: usize = 15;
+use super::sync::{AtomicU32, JOBS, Ordering, UnsafeCell, pause};
 
 /// Places for jobs: a power of two, so that numbers may begin anew behind the last.
 const PLACES: usize = (JOBS + 1).next_power_of_two();
@@ -68,9 +65,9 @@ impl<T: Copy> Desk<T> {
         if number.wrapping_sub(self.over.0.load(Ordering::Relaxed)) >= JOBS as u32 {
             return Err(job);
         }
+        let cell = &self.place(number).job;
         // SAFETY: nobody takes a job that has not been counted, and the one that was here before is done (`drain`).
-        let job_cell = &self.place(number).job;
-        job_cell.with_mut(|to| unsafe { *to = Some(job) });
+        cell.with_mut(|to| unsafe { *to = Some(job) });
         self.put.0.store(number.wrapping_add(1), Ordering::Release);
         Ok(())
     }
