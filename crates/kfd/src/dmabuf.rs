@@ -20,6 +20,7 @@ use crate::abi::{
 };
 use crate::buffer::{Buffer, Made, place};
 use crate::driver::Driver;
+use crate::drm::metadata_of;
 use crate::table::{Call, Handled};
 
 /// First word of the page before an exported buffer.
@@ -42,7 +43,7 @@ struct Header {
 fn announce(buffer: &Buffer) -> Result<u32, Errno> {
     let (file, offset) = buffer.storage.file().ok_or(Errno::INVAL)?;
     // An imported buffer has its exporter's page; one that was exported before has its own.
-    if let Some(header) = header(file, offset) {
+    if let Some(header) = header(file.as_fd(), offset) {
         return Ok(header.secret);
     }
     let header = Header {
@@ -153,15 +154,28 @@ pub(crate) fn import(call: &Call<'_>, args: &mut ImportDmabuf) -> Handled {
     Ok(())
 }
 
-/// The size, GPU and flags of a dmabuf. There is never metadata.
+/// The size, GPU, flags and metadata of a dmabuf. Metadata that the program's buffer has no room for fail, and their size is
+/// told.
+///
+/// # Errors
+/// `EINVAL` if there is too little room; `EFAULT` for a bad pointer.
 pub(crate) fn info(call: &Call<'_>, args: &mut GetDmabufInfo) -> Handled {
     let buffer = buffer_of(call.driver, args.dmabuf_fd)?;
     call.driver.gpu_index(buffer.made.gpu_id)?;
     args.size = buffer.bytes();
     args.gpu_id = buffer.made.gpu_id;
     args.flags = buffer.made.flags & (flag::VRAM | flag::GTT | flag::PUBLIC);
-    args.metadata_size = 0;
-    Ok(())
+    // Without a pointer the kernel does not look at them.
+    if args.metadata_ptr == 0 {
+        return Ok(());
+    }
+    let (file, offset) = buffer.storage.file().ok_or(Errno::INVAL)?;
+    let metadata = metadata_of(file.as_fd(), offset)?;
+    let room = std::mem::replace(&mut args.metadata_size, metadata.len() as u32);
+    if (room as usize) < metadata.len() {
+        return Err(Errno::INVAL);
+    }
+    call.user().write(args.metadata_ptr, &metadata)
 }
 
 /// Pages that a share handle can name: the bits that its last two words have beside 14 of the secret.
@@ -181,7 +195,7 @@ pub(crate) fn ipc_export(call: &Call<'_>, args: &mut IpcExportHandle) -> Handled
     let last = pages | u64::from(secret & 0x3fff) << PAGE_BITS;
     args.share_handle = [
         rustix::process::getpid().as_raw_nonzero().get() as u32,
-        file.as_raw_fd() as u32,
+        file.as_fd().as_raw_fd() as u32,
         last as u32,
         (last >> 32) as u32,
     ];

@@ -1,6 +1,6 @@
 //! What concerns the whole process: version, apertures, the binding of render nodes, policies.
 
-use std::os::fd::{BorrowedFd, IntoRawFd};
+use std::os::fd::BorrowedFd;
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -145,17 +145,6 @@ pub(crate) fn runtime_enable(call: &Call<'_>, args: &mut RuntimeEnable) -> Handl
         *enabled = false;
     }
     args.capabilities_mask = 0;
-    Ok(())
-}
-
-/// A descriptor on which nothing ever becomes readable: no event that it could tell of happens.
-pub(crate) fn smi_events(call: &Call<'_>, args: &mut SmiEvents) -> Handled {
-    call.driver.gpu_index(args.gpuid)?;
-    let fd = rustix::event::eventfd(
-        0,
-        rustix::event::EventfdFlags::CLOEXEC | rustix::event::EventfdFlags::NONBLOCK,
-    )?;
-    args.anon_fd = fd.into_raw_fd();
     Ok(())
 }
 

@@ -25,6 +25,7 @@ use super::spread::{Experience, PROBE, Plan};
 use super::suspend::{At, Position, Who, Why};
 use super::watch::Runner;
 use super::{DispatchError, Shared, team};
+use crate::memory::Flight;
 
 /// Instructions that a wave may execute before others get their turn.
 pub const QUANTUM: u64 = 1 << 18;
@@ -220,6 +221,7 @@ pub fn run(shared: &Shared<'_>, recruit: Option<&dyn Fn()>) {
             },
             counts: Counts::default(),
             lent: 0,
+            flight: Flight::of_engine(&device.memory),
             runner: Runner::new(
                 shared.dispatch,
                 shared.watched,
@@ -244,6 +246,7 @@ pub fn run(shared: &Shared<'_>, recruit: Option<&dyn Fn()>) {
         },
     };
     worker.hands.unit.gws = device.sync.gws.clone();
+    worker.hands.unit.issuer = shared.issuer();
     if shared.options.count_forms {
         worker.hands.code.count_forms();
     }
@@ -274,6 +277,7 @@ pub fn run(shared: &Shared<'_>, recruit: Option<&dyn Fn()>) {
     }
     done.waves += worker.waves;
     done.lent_turns += hands.lent;
+    done.helped += hands.unit.issuer.as_ref().map_or(0, |i| i.helped());
     done.peak_register_pages += hands.unit.pool.peak();
     drop(done);
     if worker.resident.is_empty() {
@@ -561,7 +565,14 @@ impl Worker<'_, '_> {
         let mut cluster = std::mem::take(&mut self.spare);
         cluster.groups.resize_with(size as usize, Resident::empty);
         for (resident, linear) in cluster.groups.iter_mut().zip(linear..) {
-            launch::start(shared, linear, &mut unit.memory, &mut unit.pool, resident)?;
+            self.hands.flight.begin();
+            unit.memory.refresh();
+            let started = launch::start(shared, linear, &mut unit.memory, &mut unit.pool, resident);
+            if let Some(lost) = self.hands.flight.end() {
+                shared.loses(&lost);
+                return Err(shared.loss(resident.group.id, 0));
+            }
+            started?;
             self.waves += resident.waves.len() as u64;
             self.hands.runner.group_begins(resident)?;
         }

@@ -247,7 +247,7 @@ fn take_part(job: &Job) {
 }
 
 /// The program's signal handlers run on its own threads.
-fn block_signals() {
+pub fn block_signals() {
     let mut all = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: `sigfillset` initialises the set it is given; blocking signals affects this thread only.
     unsafe {

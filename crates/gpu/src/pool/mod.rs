@@ -15,4 +15,4 @@ mod threads {
     pub use std::thread::Builder;
 }
 
-pub use crew::{Pool, Recruiter};
+pub use crew::{Pool, Recruiter, block_signals};
