@@ -70,12 +70,12 @@ fn make_mark() {
     unsafe {
         let page = libc::syscall(
             libc::SYS_mmap,
-            0,
+            0usize,
             PAGE,
             libc::PROT_READ | libc::PROT_WRITE,
             libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
             -1,
-            0,
+            0i64,
         );
         let page = std::ptr::with_exposed_provenance_mut::<AtomicU8>(page as usize);
         if page.addr() % PAGE == 0 && libc::madvise(page.cast(), PAGE, libc::MADV_WIPEONFORK) == 0 {

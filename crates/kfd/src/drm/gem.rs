@@ -329,10 +329,10 @@ pub(crate) fn notes(buffer: &Buffer) -> Result<Vec<u8>, Errno> {
     let (file, offset) = buffer.storage.file().ok_or(Errno::INVAL)?;
     let at = offset.checked_sub(PAGE).ok_or(Errno::INVAL)? + METADATA + SIZE;
     let mut size = [0; 4];
-    rustix::io::pread(&file, &mut size, at)?;
+    rustix::io::pread(&file, &mut size[..], at)?;
     // The page is another process's, too.
     let mut data = vec![0; u32::from_ne_bytes(size).min(MOST_METADATA) as usize];
-    rustix::io::pread(&file, &mut data, at + 4)?;
+    rustix::io::pread(&file, &mut data[..], at + 4)?;
     Ok(data)
 }
 
