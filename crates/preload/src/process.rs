@@ -215,6 +215,7 @@ pub fn finish<R>(answer: Result<R, Errno>, failure: R) -> R {
 }
 
 extern "C" fn before_fork() {
+    guard::before_fork();
     fds::before_fork();
     dirs::before_fork();
 }
@@ -222,6 +223,7 @@ extern "C" fn before_fork() {
 extern "C" fn after_fork_in_parent() {
     dirs::after_fork();
     fds::after_fork_in_parent();
+    guard::after_fork();
 }
 
 extern "C" fn after_fork_in_child() {
@@ -230,6 +232,7 @@ extern "C" fn after_fork_in_child() {
     set_mark();
     become_child();
     guard::reset_after_fork();
+    guard::after_fork();
 }
 
 /// Forgets what is the parent's.

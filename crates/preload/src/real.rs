@@ -9,7 +9,7 @@ use libc::{
     DIR, FILE, c_char, c_int, c_long, c_uint, c_ulong, dirent64, mode_t, off_t, size_t, ssize_t,
 };
 
-use crate::guard::set_errno;
+use crate::guard::{Undisturbed, set_errno};
 
 thread_local! {
     static LOOKING_UP: Cell<bool> = const { Cell::new(false) };
@@ -38,6 +38,7 @@ impl Slot {
     fn get(&self) -> Option<*mut c_void> {
         let mut address = self.address.load(Ordering::Acquire);
         if address.is_null() {
+            let _undisturbed = Undisturbed::now();
             if LOOKING_UP.replace(true) {
                 return None;
             }
