@@ -461,7 +461,7 @@ fn code_that_changed_runs_anew_after_an_acquire() {
 #[test]
 fn wrong_packets_stop_the_queue_and_say_why() {
     let unknown = "none of a compute dispatch";
-    let cases: [(Vec<u32>, &str); 33] = [
+    let cases: [(Vec<u32>, &str); 34] = [
         (vec![0x0000_0000], "type 0"),
         (vec![0x4000_0000], "type 1"),
         (packet(0x99, &[0]), "opcode 0x99"),
