@@ -51,10 +51,11 @@ struct Args {
 }
 
 /// What may be measured.
-const SECTIONS: [&str; 12] = [
+const SECTIONS: [&str; 13] = [
     "loops",
     "matrix",
     "handover",
+    "helpers",
     "registers",
     "corpus",
     "dispatch",
@@ -89,6 +90,9 @@ fn main() -> Result<()> {
     }
     if wanted("handover") {
         handover::latency(args.repeat)?;
+    }
+    if wanted("helpers") {
+        matrix::helpers(args.repeat)?;
     }
     if wanted("registers") {
         processes::registers(&args.data, args.repeat)?;

@@ -20,6 +20,8 @@ impl Rank {
     pub const MAP: Rank = Rank(30);
     /// Who uses a memory, and the storage that waits for them.
     pub const USERS: Rank = Rank(40);
+    /// What is locked last: nothing is called that locks.
+    pub const LEAF: Rank = Rank(63);
 }
 
 #[cfg(debug_assertions)]

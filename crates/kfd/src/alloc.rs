@@ -256,6 +256,15 @@ impl Allocations {
         }
     }
 
+    /// Whether a handle names the buffer. Looked for from the newest one on: programs map what they have just allocated.
+    pub(crate) fn has(&self, buffer: &Arc<Buffer>) -> bool {
+        let table = self.table.lock();
+        let mut allocations = table.by_handle.values().rev();
+        allocations.any(
+            |other| matches!(&other.backing, Backing::Buffer(known) if Arc::ptr_eq(known, buffer)),
+        )
+    }
+
     /// Whether there is such a handle.
     pub(crate) fn contains(&self, handle: u64) -> bool {
         self.table.lock().by_handle.contains_key(&handle)
@@ -414,12 +423,14 @@ pub(crate) fn map(call: &Call<'_>, args: &mut MapMemory) -> Handled {
     })
 }
 
-/// `EINVAL` where it is not mapped.
+/// `EINVAL` where it is not mapped. No GPU uses it any more when this returns.
 pub(crate) fn unmap(call: &Call<'_>, args: &mut MapMemory) -> Handled {
-    each(call, args, |_, allocation, gpu| {
+    let done = each(call, args, |_, allocation, gpu| {
         let mapped = allocation.mapped.remove(&gpu);
         mapped.map(drop).ok_or(Errno::INVAL)
-    })
+    });
+    call.context.settle();
+    done
 }
 
 pub(crate) fn available(call: &Call<'_>, args: &mut GetAvailableMemory) -> Handled {

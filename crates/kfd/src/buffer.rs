@@ -200,6 +200,15 @@ impl Buffers {
         self.state.lock().by_place.get(&place)?.upgrade()
     }
 
+    /// The buffer that [`Buffers::mmap_offset`] gave an offset for.
+    pub(crate) fn at_offset(&self, arena: &Arena, offset: u64) -> Option<Arc<Buffer>> {
+        if offset >= FOREIGN {
+            return self.state.lock().foreign.get(&offset)?.upgrade();
+        }
+        let (device, inode) = arena.identity();
+        self.at((device, inode, offset))
+    }
+
     /// What the program passes to `mmap` on a descriptor of `arena` to see a buffer.
     pub(crate) fn mmap_offset(&self, buffer: &Arc<Buffer>, arena: &Arena) -> u64 {
         if let (Some(home), Some(offset)) = (buffer.storage.arena(), buffer.storage.offset())

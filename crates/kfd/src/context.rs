@@ -2,8 +2,7 @@
 
 use std::sync::{Arc, Mutex, OnceLock};
 
-use rocjitsu_gpu::dispatch::{Device, Limits, jit};
-use rocjitsu_gpu::memory::kept::KeptFd;
+use rocjitsu_gpu::dispatch::{Device, HelperPolicy, Limits, jit};
 use rocjitsu_gpu::memory::{Memory, PAGE, Storage};
 use rustix::io::Errno;
 
@@ -13,7 +12,7 @@ use crate::drm::RenderFile;
 use crate::event::Events;
 use crate::process::lock;
 use crate::queue::{Doorbells, Queues};
-use crate::svm::{LentFilter, OwnFiles, Ranges};
+use crate::svm::{OwnFiles, Ranges};
 
 /// What the kernel keeps for a process that has opened `/dev/kfd`.
 #[derive(Debug)]
@@ -30,8 +29,6 @@ pub(crate) struct Context {
     pub(crate) gpus: Vec<ContextGpu>,
     /// Whether RUNTIME_ENABLE has been called.
     pub(crate) runtime_enabled: Mutex<bool>,
-    /// Other ends of the descriptors of SMI_EVENTS.
-    pub(crate) smi: Mutex<Vec<KeptFd>>,
 }
 
 /// One GPU as a context sees it.
@@ -55,16 +52,15 @@ impl std::fmt::Debug for ContextGpu {
 }
 
 impl Context {
-    pub(crate) fn new(gpus: usize, own: OwnFiles, lent: Arc<LentFilter>) -> Context {
+    pub(crate) fn new(gpus: usize, own: OwnFiles) -> Context {
         Context {
             queues: Queues::default(),
             allocations: Allocations::new(),
-            ranges: Ranges::new(gpus, own, lent),
+            ranges: Ranges::new(gpus, own),
             events: Arc::default(),
             event_page: Mutex::default(),
             gpus: (0..gpus).map(|_| ContextGpu::default()).collect(),
             runtime_enabled: Mutex::default(),
-            smi: Mutex::default(),
         }
     }
 
@@ -76,6 +72,16 @@ impl Context {
         let gpu = self.gpus.get(gpu).ok_or(Errno::INVAL)?;
         let vm = lock(&gpu.vm);
         Ok(vm.as_ref().ok_or(Errno::NODEV)?.memory.clone())
+    }
+
+    /// Waits until no GPU uses what was unmapped before, as the driver flushes TLBs. Nobody holds a lock of the context.
+    pub(crate) fn settle(&self) {
+        for gpu in 0..self.gpus.len() {
+            // One without an address map has nothing.
+            if let Ok(memory) = self.memory(gpu) {
+                memory.settle();
+            }
+        }
     }
 
     /// A GPU's doorbells: 1024 doublewords in the file of `/dev/kfd`, at an offset that is a multiple of their size.
@@ -168,7 +174,8 @@ impl Context {
         let compiler = jit::Options::from_environment().unwrap_or_default();
         let memory = self.memory(index)?;
         let device = Device::compiling(target, driver.backend(), compiler, limits, memory)
-            .map_err(|_| Errno::NODEV)?;
+            .map_err(|_| Errno::NODEV)?
+            .with_helpers(driver.helpers(index), HelperPolicy::Measured);
         Ok(gpu.device.get_or_init(|| Arc::new(device)).clone())
     }
 }

@@ -20,7 +20,7 @@ use crate::abi::{
 };
 use crate::buffer::{Buffer, Made, place};
 use crate::driver::Driver;
-use crate::drm::gem;
+use crate::drm::metadata_of;
 use crate::table::{Call, Handled};
 
 /// First word of the page before an exported buffer.
@@ -154,23 +154,28 @@ pub(crate) fn import(call: &Call<'_>, args: &mut ImportDmabuf) -> Handled {
     Ok(())
 }
 
-/// The size, GPU, flags of a dmabuf, and what a program has noted on it by GEM_METADATA.
+/// The size, GPU, flags and metadata of a dmabuf. Metadata that the program's buffer has no room for fail, and their size is
+/// told.
 ///
 /// # Errors
-/// `EINVAL` if there is room for notes, but not for all of them; their size is told.
+/// `EINVAL` if there is too little room; `EFAULT` for a bad pointer.
 pub(crate) fn info(call: &Call<'_>, args: &mut GetDmabufInfo) -> Handled {
     let buffer = buffer_of(call.driver, args.dmabuf_fd)?;
     call.driver.gpu_index(buffer.made.gpu_id)?;
     args.size = buffer.bytes();
     args.gpu_id = buffer.made.gpu_id;
     args.flags = buffer.made.flags & (flag::VRAM | flag::GTT | flag::PUBLIC);
-    let notes = gem::notes(&buffer)?;
-    let room = std::mem::replace(&mut args.metadata_size, notes.len() as u32);
-    match args.metadata_ptr {
-        0 => Ok(()),
-        _ if (room as usize) < notes.len() => Err(Errno::INVAL),
-        address => call.user().write(address, &notes),
+    // Without a pointer the kernel does not look at them.
+    if args.metadata_ptr == 0 {
+        return Ok(());
     }
+    let (file, offset) = buffer.storage.file().ok_or(Errno::INVAL)?;
+    let metadata = metadata_of(file.as_fd(), offset)?;
+    let room = std::mem::replace(&mut args.metadata_size, metadata.len() as u32);
+    if (room as usize) < metadata.len() {
+        return Err(Errno::INVAL);
+    }
+    call.user().write(args.metadata_ptr, &metadata)
 }
 
 /// Pages that a share handle can name: the bits that its last two words have beside 14 of the secret.

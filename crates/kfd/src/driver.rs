@@ -1,28 +1,31 @@
 //! The driver of one process: what the preloaded library asks, by descriptor and by path.
 
 use std::ffi::c_void;
+use std::ops::Range;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::Path;
 use std::sync::{Arc, Mutex, Weak};
 
 use rocjitsu_config::Machine;
-use rocjitsu_gpu::memory::{Arena, PAGE, shared_range};
+use rocjitsu_gpu::memory::{Arena, LENT, PAGE, lost, shared_range};
 use rocjitsu_isa::Target;
 use rocjitsu_lanes::Backend;
 use rocjitsu_observe::Plugins;
 use rustix::io::Errno;
 
 use crate::abi::Request;
-use crate::buffer::{Account, Buffers, Mmap};
+use crate::buffer::{Account, Buffer, Buffers, Mmap};
 use crate::conductor::Conductor;
 use crate::context::Context;
 use crate::descriptors::{Descriptors, Object};
 use crate::drm::{DrmCall, RenderFile};
 use crate::file::{self, Identity};
+use crate::host;
 use crate::process::{ForkMark, lock};
 use crate::redzone::RedZones;
 use crate::report::{Executed, Recorder, Report};
-use crate::svm::{LentFilter, OwnFiles, Ranges};
+use crate::smi::Monitors;
+use crate::svm::{OwnFiles, Ranges};
 use crate::table::{self, Call, Run};
 use crate::topology::{Content, GpuIdentity, Kind, Lookup, Stat, Tree};
 use crate::user::User;
@@ -71,10 +74,10 @@ pub struct Driver {
     buffers: Buffers,
     /// Every open `/dev/kfd` that may still live.
     contexts: Mutex<Vec<Weak<Context>>>,
-    /// Which of the program's memory any of them has lent to a GPU.
-    lent: Arc<LentFilter>,
     user: User,
     recorder: Arc<Recorder>,
+    /// Who listens to what happens to GPUs.
+    monitors: Arc<Monitors>,
     /// The plugins that watch dispatches. A forked child's driver has none: their locks and files are the parent's.
     plugins: Option<Arc<Plugins>>,
     /// Room beside allocations, if plugins look for accesses that miss one.
@@ -137,9 +140,9 @@ impl Driver {
             descriptors: Descriptors::new(),
             buffers: Buffers::new(),
             contexts: Mutex::default(),
-            lent: Arc::default(),
             user: User::new().map_err(io("copy buffer"))?,
             recorder: Arc::new(recorder),
+            monitors: Arc::default(),
             plugins: None,
             red_zones: None,
             conductor: None,
@@ -187,13 +190,15 @@ impl Driver {
         self.plugins.as_ref()
     }
 
-    /// A fresh driver for a forked child, which opens the devices anew. Descriptors of this driver
-    /// that the child inherited stay recognised there, and their ioctls give `EBADF`.
+    /// A fresh driver for a forked child, which opens the devices anew, without helper threads for matrix instructions.
+    /// Descriptors of this driver that the child inherited stay recognised there, and their ioctls give `EBADF`.
     ///
     /// # Errors
     /// As [`Driver::new`].
     pub fn renew(&self) -> Result<Driver, Error> {
-        let fresh = Driver::new(self.machine.clone())?;
+        let mut machine = self.machine.clone();
+        machine.options.helpers = 0;
+        let fresh = Driver::new(machine)?;
         for fd in self.descriptors.marked() {
             // SAFETY: borrowed for one look at the file behind the number.
             let borrowed = unsafe { BorrowedFd::borrow_raw(fd) };
@@ -252,7 +257,7 @@ impl Driver {
             kfd: self.kfd.identity(),
             gpus: self.gpus.iter().map(|gpu| gpu.arena.identity()).collect(),
         };
-        let context = Arc::new(Context::new(self.gpus.len(), own, self.lent.clone()));
+        let context = Arc::new(Context::new(self.gpus.len(), own));
         let mut contexts = lock(&self.contexts);
         contexts.retain(|context| context.strong_count() > 0);
         contexts.push(Arc::downgrade(&context));
@@ -379,8 +384,9 @@ impl Driver {
     }
 
     /// Maps memory for the program where the native call would not do the right thing: buffers in another
-    /// file than the descriptor's (of another process, of another GPU), dmabufs, and parts of `/dev/kfd` that are not
-    /// exactly a GPU's doorbells. `None` if the caller should make the native call.
+    /// file than the descriptor's (of another process, of another GPU), dmabufs, what no buffer of this open render node
+    /// is, and parts of `/dev/kfd` that are not exactly a GPU's doorbells. `None` if the caller should make the native
+    /// call.
     pub fn mmap(
         &self,
         fd: BorrowedFd<'_>,
@@ -398,7 +404,7 @@ impl Driver {
             offset: offset as u64,
         };
         match self.descriptors.get(fd) {
-            Some(Object::Render(file)) => self.buffers.mmap(&how, &self.gpus.get(file.gpu)?.arena),
+            Some(Object::Render(file)) => self.mmap_render(&file, &how),
             Some(Object::Kfd(context)) => {
                 let bytes = (len as u64).next_multiple_of(PAGE);
                 let good = context.may_map(how.offset, bytes);
@@ -410,6 +416,21 @@ impl Driver {
                 Some(how.part(fd, start, size, how.offset))
             }
         }
+    }
+
+    /// As `drm_gem_mmap`: from the beginning of a buffer, and no further than it reaches. `EINVAL` where no buffer begins,
+    /// `EACCES` for one that this open file has no name for.
+    fn mmap_render(&self, file: &RenderFile, how: &Mmap) -> Option<Result<*mut c_void, Errno>> {
+        let gpu = self.gpus.get(file.gpu)?;
+        let found = self.buffers.at_offset(&gpu.arena, how.offset);
+        let fits = |buffer: &Buffer| (how.bytes as u64).next_multiple_of(PAGE) <= buffer.bytes();
+        let Some(buffer) = found.filter(|buffer| fits(buffer)) else {
+            return Some(Err(Errno::INVAL));
+        };
+        if !file.names(&buffer) {
+            return Some(Err(Errno::ACCESS));
+        }
+        self.buffers.mmap(how, &gpu.arena)
     }
 
     /// Whether a number may be a descriptor of one of the devices: one load.
@@ -498,26 +519,66 @@ impl Driver {
     /// Whether a byte of the program's `[start, start + bytes)` may be lent to a GPU. Cheap: no lock, no system call.
     pub fn may_lend(&self, start: u64, bytes: u64) -> bool {
         let last = start.saturating_add(bytes).saturating_add(PAGE - 1);
-        self.lent.touches(start - start % PAGE, last)
+        LENT.touches(start - start % PAGE, last)
+    }
+
+    /// The program is about to take away or replace memory of its own in `ranges`, each a start and bytes. GPUs lose it, and
+    /// get back what is still there when the result is told what became of it. `None` if no GPU can have any.
+    pub fn host_change(&self, ranges: &[(u64, u64)]) -> Option<HostChange> {
+        if !ranges
+            .iter()
+            .any(|&(start, bytes)| self.may_lend(start, bytes))
+            || !self.in_own_process()
+        {
+            return None;
+        }
+        let pages: Vec<_> = ranges
+            .iter()
+            .filter_map(|&(start, bytes)| whole_pages(start, bytes))
+            .collect();
+        let contexts = self.live_contexts();
+        for context in &contexts {
+            for range in &pages {
+                context.ranges.leaves(range.start, range.end);
+            }
+        }
+        let held = lost::hold(&pages);
+        Some(HostChange {
+            contexts,
+            pages,
+            held: Some(held),
+        })
+    }
+
+    /// Bytes of the shared memory segment (System V) that is attached at `start`.
+    pub fn host_segment(&self, start: u64) -> Option<u64> {
+        let areas = host::areas(start, u64::MAX).ok()?;
+        let first = areas.first().filter(|area| area.start == start)?;
+        // `mprotect` may have parted it.
+        let mut end = start;
+        for area in &areas {
+            if area.start != end || area.file != first.file {
+                break;
+            }
+            end = area.end;
+        }
+        Some(end - start)
+    }
+
+    fn live_contexts(&self) -> Vec<Arc<Context>> {
+        let contexts = lock(&self.contexts);
+        contexts.iter().filter_map(Weak::upgrade).collect()
     }
 
     fn host_range(&self, start: u64, bytes: u64, tell: impl Fn(&Ranges, u64, u64)) {
-        if !self.may_lend(start, bytes) {
+        if !self.may_lend(start, bytes) || !self.in_own_process() {
             return;
         }
-        let first = start - start % PAGE;
-        let end = start
-            .checked_add(bytes)
-            .and_then(|end| end.checked_next_multiple_of(PAGE));
-        let Some(end) = end.filter(|&end| end > first && self.in_own_process()) else {
+        let Some(pages) = whole_pages(start, bytes) else {
             return;
         };
-        let contexts: Vec<_> = lock(&self.contexts)
-            .iter()
-            .filter_map(Weak::upgrade)
-            .collect();
-        for context in contexts {
-            tell(&context.ranges, first, end);
+        for context in self.live_contexts() {
+            tell(&context.ranges, pages.start, pages.end);
         }
     }
 
@@ -572,6 +633,10 @@ impl Driver {
         &self.recorder
     }
 
+    pub(crate) fn monitors(&self) -> &Arc<Monitors> {
+        &self.monitors
+    }
+
     pub(crate) fn buffers(&self) -> &Buffers {
         &self.buffers
     }
@@ -587,6 +652,15 @@ impl Driver {
         chosen
             .or_else(|| std::thread::available_parallelism().ok().map(usize::from))
             .unwrap_or(1)
+    }
+
+    /// Helper threads of the GPU with that index: its part of those that there are.
+    pub(crate) fn helpers(&self, gpu: usize) -> usize {
+        let (all, gpus) = (
+            self.machine.options.helpers as usize,
+            self.machine.gpus.len(),
+        );
+        all / gpus.max(1) + usize::from(gpu < all % gpus.max(1))
     }
 
     /// What computes the lanes.
@@ -624,6 +698,45 @@ impl Driver {
         match self.object(fd)? {
             Object::Render(file) => Some(file),
             _ => None,
+        }
+    }
+}
+
+/// The pages that `bytes` bytes at `start` touch.
+fn whole_pages(start: u64, bytes: u64) -> Option<Range<u64>> {
+    let first = start - start % PAGE;
+    let end = start
+        .checked_add(bytes)
+        .and_then(|end| end.checked_next_multiple_of(PAGE))?;
+    (end > first).then_some(first..end)
+}
+
+/// A change of the program's own memory under way ([`Driver::host_change`]). Dropped without a word, nothing has changed.
+pub struct HostChange {
+    contexts: Vec<Arc<Context>>,
+    pages: Vec<Range<u64>>,
+    held: Option<lost::Held>,
+}
+
+impl HostChange {
+    /// The change is made. What is in `[start, start + bytes)` now is other memory, if anything: the program's attributes
+    /// (SVM) for it are forgotten.
+    pub fn replaced(&self, start: u64, bytes: u64) {
+        if let Some(pages) = whole_pages(start, bytes) {
+            for context in &self.contexts {
+                context.ranges.forget(pages.start, pages.end);
+            }
+        }
+    }
+}
+
+impl Drop for HostChange {
+    fn drop(&mut self) {
+        self.held = None;
+        for context in &self.contexts {
+            for range in &self.pages {
+                context.ranges.has_left(range.start, range.end);
+            }
         }
     }
 }

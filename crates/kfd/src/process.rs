@@ -1,13 +1,10 @@
 //! What concerns the whole process: version, apertures, the binding of render nodes, policies.
 
-use std::os::fd::{BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rocjitsu_gpu::memory::fd::HostFd;
-use rocjitsu_gpu::memory::kept::KeptFd;
-use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
@@ -148,35 +145,6 @@ pub(crate) fn runtime_enable(call: &Call<'_>, args: &mut RuntimeEnable) -> Handl
         *enabled = false;
     }
     args.capabilities_mask = 0;
-    Ok(())
-}
-
-/// Whether the other end of a pair is closed.
-fn is_alone(end: &KeptFd) -> bool {
-    let Ok(end) = end.get() else { return true };
-    let mut end = [PollFd::new(&end, PollFlags::empty())];
-    let looked = rustix::event::poll(&mut end, Some(&rustix::event::Timespec::default()));
-    looked.is_ok() && end[0].revents().contains(PollFlags::HUP)
-}
-
-/// A descriptor on which nothing ever becomes readable: no event that it could tell of happens. A program writes to it which events it
-/// wants: that goes to the other end, where nobody reads.
-pub(crate) fn smi_events(call: &Call<'_>, args: &mut SmiEvents) -> Handled {
-    call.driver.gpu_index(args.gpuid)?;
-    let mut ends = [-1; 2];
-    let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-    // SAFETY: the call writes two numbers.
-    if unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, ends.as_mut_ptr()) } != 0 {
-        return Err(Errno::MFILE);
-    }
-    // SAFETY: two new descriptors that nobody else owns.
-    let [program, own] = ends.map(|end| HostFd::new(unsafe { OwnedFd::from_raw_fd(end) }));
-    let own = KeptFd::new(own.into_owned(), "the other end of SMI events");
-    let mut others = lock(&call.context.smi);
-    others.retain(|end| !is_alone(end));
-    others.push(own.map_err(|_| Errno::MFILE)?);
-    drop(others);
-    args.anon_fd = program.into_owned().into_raw_fd();
     Ok(())
 }
 

@@ -10,7 +10,7 @@ use crate::context::Context;
 use crate::driver::Driver;
 use crate::drm::DrmCall;
 use crate::user::User;
-use crate::{alloc, clock, dmabuf, event, process, queue, svm};
+use crate::{alloc, clock, dmabuf, event, process, queue, smi, svm};
 
 /// What a handler answers; every ioctl that succeeds returns 0.
 pub(crate) type Handled = Result<(), Errno>;
@@ -146,7 +146,7 @@ pub static KFD: &[Row] = rows! { Kfd;
     0x1c GET_DMABUF_INFO: ReadWrite GetDmabufInfo typed, "G", dmabuf::info, "size, GPU and metadata of a dmabuf";
     0x1d IMPORT_DMABUF: ReadWrite ImportDmabuf typed, "G", dmabuf::import, "makes an allocation of a dmabuf";
     0x1e ALLOC_QUEUE_GWS: ReadWrite AllocQueueGws typed, "S", queue::alloc_gws, "global wave sync for a queue";
-    0x1f SMI_EVENTS: ReadWrite SmiEvents typed, "-", process::smi_events, "a descriptor on which no event ever comes";
+    0x1f SMI_EVENTS: ReadWrite SmiEvents typed, "-", smi::smi_events, "a descriptor that tells of memory faults";
     0x20 SVM: ReadWrite Svm bytes, "SB", svm::svm, "attributes of ranges of the program's memory";
     0x21 SET_XNACK_MODE: ReadWrite SetXnackMode typed, "ESBG", svm::set_xnack_mode, "asks for or sets retry of page faults";
     0x22 CRIU_OP: ReadWrite CriuOp typed, "-", refuse, "refused: no checkpoints";

@@ -322,7 +322,9 @@ fn a_number_that_means_another_file_is_forgotten() {
 
 #[test]
 fn a_forked_child_gets_ebadf_and_opens_anew() {
-    let client = Client::new(machine(1)).unwrap();
+    let mut machine = machine(1);
+    machine.options.helpers = 2;
+    let client = Client::new(machine).unwrap();
     let mut version = abi::GetVersion::default();
     // SAFETY: the child makes system calls and allocates, which glibc allows after a fork; it
     // leaves by `_exit`.
@@ -335,6 +337,7 @@ fn a_forked_child_gets_ebadf_and_opens_anew() {
             assert!(client.driver.is_ours(client.kfd.as_raw_fd()));
             assert_eq!(client.raw(1, &mut version), Err(Errno::BADF));
             let fresh = client.driver.renew().unwrap();
+            assert_eq!(fresh.machine().options.helpers, 0, "helper threads");
             assert_eq!(
                 ioctl(&fresh, &client.kfd, b'K', 1, &mut version),
                 Err(Errno::BADF)

@@ -193,12 +193,61 @@ pub fn ask_existing<R>(
     guarded(|| question(driver))
 }
 
+/// Lets an existing driver make a mapping of a file, in the middle of [`change`] or not. `None` if there is no file, it is not
+/// the driver's, or the call is its `own`.
+pub fn mapping<R>(
+    fd: c_int,
+    own: bool,
+    map: impl FnOnce(&'static Driver) -> Option<Result<R, Errno>>,
+) -> Option<Result<R, Errno>> {
+    if own || fd < 0 || !is_made() {
+        return None;
+    }
+    let _inside = Inside::enter();
+    let _errno = KeepErrno::now();
+    let driver = existing()?;
+    guarded(|| map(driver))
+}
+
 /// Tells an existing driver something.
 pub fn tell(message: impl FnOnce(&'static Driver)) {
     let _ = ask_existing(|driver| {
         message(driver);
         Some(Ok(()))
     });
+}
+
+/// Makes a call of the program's that takes away or replaces memory of its own in `ranges`, each a start and bytes: GPUs
+/// that may have some of it lose it first. `replaced` says what of it is other memory, if anything, after the call.
+pub fn change<R>(
+    ranges: &[(usize, usize)],
+    call: impl FnOnce() -> R,
+    replaced: impl FnOnce(&R, &mut dyn FnMut(usize, usize)),
+) -> R {
+    if !ranges.iter().any(|&(start, bytes)| may_lend(start, bytes)) {
+        return call();
+    }
+    let Some(_inside) = Inside::enter() else {
+        return call();
+    };
+    let ranges: Vec<_> = ranges
+        .iter()
+        .map(|&(start, bytes)| (start as u64, bytes as u64))
+        .collect();
+    let errno = KeepErrno::now();
+    let change = existing().and_then(|driver| guarded(|| driver.host_change(&ranges).map(Ok)));
+    drop(errno);
+    let done = call();
+    let _errno = KeepErrno::now();
+    if let Some(Ok(change)) = change {
+        let _ = catch_unwind(AssertUnwindSafe(|| {
+            replaced(&done, &mut |start, bytes| {
+                change.replaced(start as u64, bytes as u64);
+            });
+            drop(change);
+        }));
+    }
+    done
 }
 
 /// A panic must not unwind into the program: the call fails with EIO instead.
@@ -243,6 +292,7 @@ fn become_child() {
     DRIVER.store(std::ptr::null_mut(), Ordering::Release);
     OWNER.store(this_process(), Ordering::Relaxed);
     STATE.store(NONE, Ordering::Release);
+    rocjitsu_kfd::after_fork();
 }
 
 unsafe extern "C" {

@@ -6,7 +6,8 @@ use std::ffi::{CStr, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use libc::{
-    DIR, FILE, c_char, c_int, c_long, c_uint, c_ulong, dirent64, mode_t, off_t, size_t, ssize_t,
+    DIR, FILE, c_char, c_int, c_long, c_uint, c_ulong, dirent64, iovec, mode_t, off_t, size_t,
+    ssize_t,
 };
 
 use crate::guard::{Undisturbed, set_errno};
@@ -97,6 +98,18 @@ fn null<T>() -> *mut T {
     std::ptr::null_mut()
 }
 
+/// `errno` = ENOSYS and the address that says so.
+fn failed() -> *mut c_void {
+    set_errno(libc::ENOSYS);
+    libc::MAP_FAILED
+}
+
+/// `errno` = ENOSYS and `SIG_ERR`.
+fn refused() -> libc::sighandler_t {
+    set_errno(libc::ENOSYS);
+    libc::SIG_ERR
+}
+
 /// A plain system call, for functions that are needed while dlsym runs.
 macro_rules! direct {
     ($number:ident $(, $argument:expr)*) => {
@@ -146,6 +159,29 @@ functions! {
         else direct!(SYS_lseek, fd, offset, whence);
     fn lseek64(fd: c_int, offset: off_t, whence: c_int) -> off_t, as (c_int, off_t, c_int),
         else direct!(SYS_lseek, fd, offset, whence);
+
+    fn read(fd: c_int, to: *mut c_void, bytes: size_t) -> ssize_t, as (c_int, *mut c_void, size_t),
+        else direct!(SYS_read, fd, to, bytes) as ssize_t;
+    fn pread(fd: c_int, to: *mut c_void, bytes: size_t, at: off_t) -> ssize_t, as (c_int, *mut c_void, size_t, off_t),
+        else direct!(SYS_pread64, fd, to, bytes, at) as ssize_t;
+    fn pread64(fd: c_int, to: *mut c_void, bytes: size_t, at: off_t) -> ssize_t, as (c_int, *mut c_void, size_t, off_t),
+        else direct!(SYS_pread64, fd, to, bytes, at) as ssize_t;
+    fn readv(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t, as (c_int, *const iovec, c_int),
+        else direct!(SYS_readv, fd, parts, count) as ssize_t;
+    fn write(fd: c_int, from: *const c_void, bytes: size_t) -> ssize_t, as (c_int, *const c_void, size_t),
+        else direct!(SYS_write, fd, from, bytes) as ssize_t;
+    fn pwrite(fd: c_int, from: *const c_void, bytes: size_t, at: off_t) -> ssize_t,
+        as (c_int, *const c_void, size_t, off_t), else direct!(SYS_pwrite64, fd, from, bytes, at) as ssize_t;
+    fn pwrite64(fd: c_int, from: *const c_void, bytes: size_t, at: off_t) -> ssize_t,
+        as (c_int, *const c_void, size_t, off_t), else direct!(SYS_pwrite64, fd, from, bytes, at) as ssize_t;
+    fn writev(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t, as (c_int, *const iovec, c_int),
+        else direct!(SYS_writev, fd, parts, count) as ssize_t;
+    fn fallocate(fd: c_int, mode: c_int, at: off_t, bytes: off_t) -> c_int, as (c_int, c_int, off_t, off_t),
+        else direct!(SYS_fallocate, fd, mode, at, bytes) as c_int;
+    fn fallocate64(fd: c_int, mode: c_int, at: off_t, bytes: off_t) -> c_int, as (c_int, c_int, off_t, off_t),
+        else direct!(SYS_fallocate, fd, mode, at, bytes) as c_int;
+    fn ftruncate(fd: c_int, bytes: off_t) -> c_int, as (c_int, off_t), else direct!(SYS_ftruncate, fd, bytes) as c_int;
+    fn ftruncate64(fd: c_int, bytes: off_t) -> c_int, as (c_int, off_t), else direct!(SYS_ftruncate, fd, bytes) as c_int;
 
     fn mmap(address: *mut c_void, length: size_t, protection: c_int, flags: c_int, fd: c_int, offset: off_t) -> *mut c_void,
         as (*mut c_void, size_t, c_int, c_int, c_int, off_t),
@@ -219,6 +255,17 @@ functions! {
         as (c_int, *const c_char, *mut *mut *mut dirent64, Filter, Compare), else missing();
     fn glob(pattern: *const c_char, flags: c_int, failed: Failed, out: *mut Glob) -> c_int,
         as (*const c_char, c_int, Failed, *mut Glob), else missing();
+
+    fn brk(end: *mut c_void) -> c_int, as (*mut c_void), else missing();
+    fn sbrk(bytes: libc::intptr_t) -> *mut c_void, as (libc::intptr_t), else failed();
+    fn shmat(id: c_int, at: *const c_void, flags: c_int) -> *mut c_void, as (c_int, *const c_void, c_int), else failed();
+    fn shmdt(at: *const c_void) -> c_int, as (*const c_void), else missing();
+    fn sigaction(signal: c_int, new: *const libc::sigaction, old: *mut libc::sigaction) -> c_int,
+        as (c_int, *const libc::sigaction, *mut libc::sigaction), else missing();
+    fn signal(signal: c_int, handler: libc::sighandler_t) -> libc::sighandler_t, as (c_int, libc::sighandler_t),
+        else refused();
+    fn sysv_signal(signal: c_int, handler: libc::sighandler_t) -> libc::sighandler_t, as (c_int, libc::sighandler_t),
+        else refused();
 
     fn abort() -> (), as (), else ();
     fn pthread_create(thread: *mut libc::pthread_t, attributes: *const libc::pthread_attr_t, start: Start, argument: *mut c_void) -> c_int,

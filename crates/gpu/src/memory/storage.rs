@@ -13,6 +13,8 @@ use rustix::mm::{MapFlags, ProtFlags};
 use super::arena::Arena;
 use super::fd::HostFd;
 use super::kept::{InUse, KeptFd};
+use super::lent::LENT;
+use super::lost;
 
 /// Size of a page of the simulated GPU, and the unit that storage is rounded to, in bytes.
 pub const PAGE: u64 = 4096;
@@ -80,18 +82,21 @@ impl Storage {
         Self::new(base, bytes, 0, Origin::Imported { fd, offset })
     }
 
-    /// Names `bytes` of this process's own memory at `base`, without owning them.
+    /// Names `bytes` of this process's own memory at `base`, without owning them. From now on accesses in a
+    /// [`Flight`](super::Flight) survive that they are gone.
     ///
     /// # Errors
     /// `base` or `bytes` is no positive multiple of [`PAGE`].
     ///
     /// # Safety
-    /// Whoever maps the storage unmaps it from every [`Memory`](super::Memory) before the pages go away, and the
-    /// pages may be read, and if mapped for writing be written, at any time until then.
+    /// Whoever maps the storage unmaps it from every [`Memory`](super::Memory) before other memory comes to the place of the
+    /// pages, and the pages may be read, and if mapped for writing be written, at any time until then.
     pub unsafe fn borrowed(base: u64, bytes: u64) -> io::Result<Arc<Storage>> {
         if !base.is_multiple_of(PAGE) || base.checked_add(bytes).is_none() {
             return Err(io::ErrorKind::InvalidInput.into());
         }
+        LENT.note(base, base + bytes);
+        lost::arm();
         Self::new(base as *mut u8, whole_pages(bytes)?, 0, Origin::Borrowed)
     }
 

@@ -2,6 +2,7 @@
 //! Errors as `amdgpu_gem.c`, `amdgpu_vm.c` and `drm_prime.c` give them.
 
 use std::collections::BTreeMap;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use rocjitsu_gpu::lock::{Mutex, Rank};
@@ -58,6 +59,8 @@ const GET_METADATA: u32 = 2;
 const MOST_METADATA: u32 = 256;
 /// Where they lie in the page before a buffer, which goes with it to other processes.
 const METADATA: u64 = 512;
+/// The bytes of GEM_METADATA that lie there: all but the handle and the operation.
+const NOTES: std::ops::RangeFrom<usize> = 8..;
 
 /// Flags of PRIME_HANDLE_TO_FD: `DRM_CLOEXEC` and `DRM_RDWR`.
 const CLOEXEC: u32 = 0o2_000_000;
@@ -108,6 +111,15 @@ impl Default for Handles {
         Handles {
             table: Mutex::new(Rank::CONTEXT, Table::default()),
         }
+    }
+}
+
+impl Handles {
+    /// Whether a handle names the buffer.
+    pub(super) fn has(&self, buffer: &Arc<Buffer>) -> bool {
+        let table = self.table.lock();
+        let mut entries = table.by_handle.values();
+        entries.any(|entry| Arc::ptr_eq(&entry.buffer, buffer))
     }
 }
 
@@ -250,8 +262,14 @@ pub(crate) fn mmap(call: &DrmCall<'_>, args: &mut DrmGemMmap) -> Handled {
 }
 
 /// Maps buffers at addresses of the file's GPU. Pages without a buffer (`AMDGPU_VM_PAGE_PRT`) are refused: compute
-/// never asks for them.
+/// never asks for them. The GPU does not use what was unmapped any more when this returns.
 pub(crate) fn va(call: &DrmCall<'_>, args: &mut DrmGemVa) -> Handled {
+    let done = change_mapping(call, args);
+    call.file.memory.settle();
+    done
+}
+
+fn change_mapping(call: &DrmCall<'_>, args: &mut DrmGemVa) -> Handled {
     let end = args
         .va_address
         .checked_add(args.map_size)
@@ -322,33 +340,31 @@ pub(crate) fn va(call: &DrmCall<'_>, args: &mut DrmGemVa) -> Handled {
     }
 }
 
-/// The data that a program has noted on a buffer.
-pub(crate) fn notes(buffer: &Buffer) -> Result<Vec<u8>, Errno> {
-    /// Where size and data are, behind the flags: see [`metadata`].
-    const SIZE: u64 = 16;
-    let (file, offset) = buffer.storage.file().ok_or(Errno::INVAL)?;
-    let at = offset.checked_sub(PAGE).ok_or(Errno::INVAL)? + METADATA + SIZE;
-    let mut size = [0; 4];
-    rustix::io::pread(&file, &mut size[..], at)?;
-    // The page is another process's, too.
-    let mut data = vec![0; u32::from_ne_bytes(size).min(MOST_METADATA) as usize];
-    rustix::io::pread(&file, &mut data[..], at + 4)?;
-    Ok(data)
-}
-
 /// What a program notes on a buffer, and what importers read.
 pub(crate) fn metadata(call: &DrmCall<'_>, args: &mut DrmGemMetadata) -> Handled {
     let buffer = call.file.gem.table.lock().get(args.handle)?.buffer.clone();
     let (file, offset) = buffer.storage.file().ok_or(Errno::INVAL)?;
     let at = offset.checked_sub(PAGE).ok_or(Errno::INVAL)? + METADATA;
-    // All but the handle and the operation.
-    const BODY: std::ops::RangeFrom<usize> = 8..;
     match args.op {
         SET_METADATA if args.data_size_bytes > MOST_METADATA => Err(Errno::INVAL),
-        SET_METADATA => rustix::io::pwrite(file, &args.as_bytes()[BODY], at).map(drop),
-        GET_METADATA => rustix::io::pread(file, &mut args.as_mut_bytes()[BODY], at).map(drop),
+        SET_METADATA => rustix::io::pwrite(file, &args.as_bytes()[NOTES], at).map(drop),
+        GET_METADATA => rustix::io::pread(file, &mut args.as_mut_bytes()[NOTES], at).map(drop),
         _ => Err(Errno::INVAL),
     }
+}
+
+/// What a program has noted on the buffer whose data begin at `offset` of a file, without flags and tiling: at most
+/// [`MOST_METADATA`] bytes.
+///
+/// # Errors
+/// `EINVAL` for an offset without a page before it; what the host says.
+pub(crate) fn metadata_of(file: BorrowedFd<'_>, offset: u64) -> Result<Vec<u8>, Errno> {
+    let mut notes = DrmGemMetadata::default();
+    let at = offset.checked_sub(PAGE).ok_or(Errno::INVAL)? + METADATA;
+    rustix::io::pread(file, &mut notes.as_mut_bytes()[NOTES], at)?;
+    // Another process may have written the page: its word is no promise.
+    let most = notes.data_size_bytes.min(MOST_METADATA) as usize;
+    Ok(notes.data.as_bytes()[..most].to_vec())
 }
 
 pub(crate) fn op(call: &DrmCall<'_>, args: &mut DrmGemOp) -> Handled {

@@ -8,8 +8,11 @@ use std::sync::{Arc, Weak};
 
 use rocjitsu_gpu::memory::Memory;
 
+use crate::buffer::Buffer;
 use crate::context::Context;
 use crate::driver::Driver;
+use crate::process::lock;
+pub(crate) use gem::metadata_of;
 pub(crate) use info::gb_addr_config;
 pub(crate) use table::TABLE;
 
@@ -33,6 +36,15 @@ impl RenderFile {
             bound: Default::default(),
             gem: Default::default(),
             memory: Arc::new(Memory::for_program()),
+        }
+    }
+
+    /// Whether the program can name a buffer by this open file: it has a GEM handle, or the context that acquired the
+    /// file's addresses has it among its allocations.
+    pub(crate) fn names(&self, buffer: &Arc<Buffer>) -> bool {
+        self.gem.has(buffer) || {
+            let context = lock(&self.bound).as_ref().and_then(Weak::upgrade);
+            context.is_some_and(|context| context.allocations.has(buffer))
         }
     }
 }

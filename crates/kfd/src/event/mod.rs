@@ -19,8 +19,8 @@ use zerocopy::FromZeros;
 use crate::abi::{HwException, MemoryException, event_type};
 use crate::process::lock;
 pub(crate) use ioctl::{create, destroy, reset, set, wait};
-pub use sleep::around_waits;
 use sleep::{Deadline, Slept};
+pub use sleep::{around_waits, has_futex_waitv};
 
 /// Slots of the event page, and so signal events of a context: 1 to 4095, 0 is never given.
 const SLOTS: u32 = 4096;

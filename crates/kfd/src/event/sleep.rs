@@ -105,10 +105,20 @@ fn sleep_now(word: &AtomicU32, value: u32, deadline: Option<&Deadline>) -> Slept
     }
     match error() {
         libc::EINTR => Slept::Interrupted,
+        // The word is another one, the time is over.
         libc::EAGAIN | libc::ETIMEDOUT => Slept::Over,
-        // Kernels before 5.16; filters of system calls that answer EPERM for what they do not know.
+        // There is no such call (kernels before 5.16), or a filter of system calls has never heard of it: that answers
+        // EPERM in older containers. Whatever it says, going back at once would be a loop without sleep.
         _ => sleep_old(word, value, end),
     }
+}
+
+/// Whether this host lets `futex_waitv` pass, by which WAIT_EVENTS sleeps: without a list it says that the list is bad.
+pub fn has_futex_waitv() -> bool {
+    let null = std::ptr::null::<u8>();
+    // SAFETY: with no entries the call reads nothing.
+    let done = unsafe { libc::syscall(libc::SYS_futex_waitv, null, 0, 0, null, 0) };
+    done >= 0 || error() == libc::EINVAL
 }
 
 /// As [`sleep_now`], but with a timeout every handler ends the sleep: then it is taken up again.
@@ -172,6 +182,47 @@ mod tests {
                 sleep(&word, 1, None);
             }
         });
+    }
+
+    /// Makes the kernel refuse `futex_waitv` on this thread, as a container's filter of system calls does.
+    fn refuse_waitv(errno: i32) {
+        // BPF_LD | BPF_W | BPF_ABS, BPF_JMP | BPF_JEQ | BPF_K, BPF_RET | BPF_K.
+        let (load, equal, answer) = (0x20, 0x15, 0x06);
+        let step = |code, jf, k| libc::sock_filter { code, jt: 0, jf, k };
+        let mut steps = [
+            step(load, 0, 0),
+            step(equal, 1, libc::SYS_futex_waitv as u32),
+            step(answer, 0, libc::SECCOMP_RET_ERRNO | errno as u32),
+            step(answer, 0, libc::SECCOMP_RET_ALLOW),
+        ];
+        let program = libc::sock_fprog {
+            len: steps.len() as u16,
+            filter: steps.as_mut_ptr(),
+        };
+        // SAFETY: the program lives until the call has copied it; both calls are about this thread alone.
+        unsafe {
+            assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+            let mode = libc::SECCOMP_MODE_FILTER;
+            assert_eq!(
+                libc::prctl(libc::PR_SET_SECCOMP, mode, &raw const program),
+                0
+            );
+        }
+    }
+
+    #[test]
+    fn a_filter_that_refuses_the_call_does_not_keep_from_sleeping() {
+        for errno in [libc::EPERM, libc::ENOSYS, libc::EACCES] {
+            std::thread::spawn(move || {
+                refuse_waitv(errno);
+                let word = AtomicU32::new(1);
+                let soon = Deadline::after(Duration::from_millis(20));
+                assert_eq!(sleep(&word, 1, Some(&soon)), Slept::Over);
+                assert!(soon.left().is_zero(), "errno {errno}: back at once");
+            })
+            .join()
+            .unwrap();
+        }
     }
 
     #[test]

@@ -113,6 +113,7 @@ pub(crate) fn create(call: &Call<'_>, args: &mut CreateQueue) -> Handled {
     let platform = QueuePlatform {
         events: call.context.events.clone(),
         recorder: call.driver.recorder().clone(),
+        monitors: call.driver.monitors().clone(),
         plugins: call.driver.plugins().cloned(),
         memory,
         names: KernelNames::default(),

@@ -14,6 +14,7 @@ use crate::clock;
 use crate::conductor::Conductor;
 use crate::event::Events;
 use crate::report::Recorder;
+use crate::smi::Monitors;
 
 /// Offsets in `amd_queue_t` (`amd_hsa_queue.h`): the write index, whose address the driver is
 /// told, and the signal that learns of errors.
@@ -29,6 +30,8 @@ const WHOLE_GPU_RESET: u32 = 0;
 pub(super) struct QueuePlatform {
     pub(super) events: Arc<Events>,
     pub(super) recorder: Arc<Recorder>,
+    /// Who listens to what happens to the GPU.
+    pub(super) monitors: Arc<Monitors>,
     pub(super) memory: Arc<Memory>,
     /// The plugins that watch, if there are any.
     pub(super) plugins: Option<Arc<Plugins>>,
@@ -116,6 +119,7 @@ impl QueuePlatform {
                     "{}: {}\n  {:#x} is {near}",
                     self.gpu, fault.text, memory.address
                 ));
+                self.monitors.memory_fault(self.gpu_id);
                 self.events.memory_fault(self.exception(memory))
             }
             None => {

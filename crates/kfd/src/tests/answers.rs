@@ -133,3 +133,59 @@ fn there_are_no_tiling_tables_but_the_register_of_the_libraries() {
         assert_ne!(value, 0);
     }
 }
+
+/// A descriptor of SMI_EVENTS for a GPU.
+fn monitor(program: &Program<'_>, gpu: usize) -> std::os::fd::OwnedFd {
+    use std::os::fd::FromRawFd;
+    let mut args = SmiEvents {
+        gpuid: program.id(gpu),
+        anon_fd: -1,
+    };
+    program.kfd(0x1f, &mut args).unwrap();
+    assert!(args.anon_fd >= 0);
+    // SAFETY: the driver made the descriptor for us.
+    unsafe { std::os::fd::OwnedFd::from_raw_fd(args.anon_fd) }
+}
+
+#[test]
+fn monitors_read_the_events_that_they_choose_and_nothing_else() {
+    let driver = driver("mi300x", 2);
+    let program = Program::new(&driver);
+    let monitors = [
+        monitor(&program, 0),
+        monitor(&program, 0),
+        monitor(&program, 1),
+    ];
+    let read = |fd: &std::os::fd::OwnedFd| {
+        let mut bytes = [0; 256];
+        rustix::io::read(fd, &mut bytes)
+            .map(|count| String::from_utf8_lossy(&bytes[..count]).into_owned())
+    };
+    // All events; all but memory faults; all.
+    for (fd, mask) in monitors.iter().zip([!0, !1, !0u64]) {
+        assert_eq!(rustix::io::write(fd, &mask.to_ne_bytes()), Ok(8));
+        assert_eq!(read(fd), Err(Errno::AGAIN), "the mask is no event");
+    }
+    driver.monitors().memory_fault(program.id(0));
+    let said = read(&monitors[0]).unwrap();
+    let start = format!("1 {:x}:", std::process::id());
+    assert!(
+        said.starts_with(&start) && said.ends_with('\n') && said.len() > start.len() + 1,
+        "{said:?}"
+    );
+    for fd in &monitors {
+        assert_eq!(read(fd), Err(Errno::AGAIN));
+    }
+    // A choice can be changed, and who has closed is forgotten.
+    assert_eq!(rustix::io::write(&monitors[0], &0u64.to_ne_bytes()), Ok(8));
+    let [first, _, third] = monitors;
+    drop(third);
+    driver.monitors().memory_fault(program.id(0));
+    driver.monitors().memory_fault(program.id(1));
+    assert_eq!(read(&first), Err(Errno::AGAIN));
+    let mut nobody = SmiEvents {
+        gpuid: 1,
+        anon_fd: -1,
+    };
+    assert_eq!(program.kfd(0x1f, &mut nobody), Err(Errno::INVAL));
+}

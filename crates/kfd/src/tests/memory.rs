@@ -228,6 +228,46 @@ fn contexts_do_not_see_each_others_bytes() {
 }
 
 #[test]
+fn buffers_are_mapped_by_who_can_name_them_and_from_their_beginning() {
+    let driver = driver("mi300x", 1);
+    let (one, two) = (Program::new(&driver), Program::new(&driver));
+    let a = one.alloc(0, VA, 2 * PAGE, VRAM).unwrap();
+    let b = one.alloc(0, VA + (1 << 20), PAGE, VRAM).unwrap();
+    let map = |program: &Program<'_>, bytes, offset| {
+        let done = program.mmap(program.render[0].as_fd(), bytes, offset);
+        done.map(drop)
+    };
+    assert_eq!(map(&one, 2 * PAGE, a.mmap_offset), Ok(()));
+    assert_eq!(map(&one, 1, a.mmap_offset), Ok(()), "less of it");
+    assert_eq!(map(&one, PAGE, b.mmap_offset), Ok(()));
+    for (bytes, offset) in [
+        (3 * PAGE, a.mmap_offset),
+        (PAGE, a.mmap_offset + PAGE),
+        (PAGE, a.mmap_offset - PAGE),
+        (PAGE, 0),
+        (PAGE, 1 << 40),
+    ] {
+        assert_eq!(map(&one, bytes, offset), Err(Errno::INVAL), "{offset:#x}");
+    }
+    assert_eq!(map(&two, PAGE, a.mmap_offset), Err(Errno::ACCESS));
+    // What is not a context's belongs to the file that has a handle.
+    let mut object = DrmGemCreate {
+        bo_size: PAGE,
+        domains: 4,
+        ..Default::default()
+    };
+    two.drm(0, 0x40, &mut object).unwrap();
+    let mut place = DrmGemMmap {
+        value: object.bo_size,
+    };
+    two.drm(0, 0x41, &mut place).unwrap();
+    assert_eq!(map(&two, PAGE, place.value), Ok(()));
+    assert_eq!(map(&one, PAGE, place.value), Err(Errno::ACCESS));
+    one.free(b.handle).unwrap();
+    assert_eq!(map(&one, PAGE, b.mmap_offset), Err(Errno::INVAL), "gone");
+}
+
+#[test]
 fn doorbells_and_registers_are_pages_of_the_kfd_file() {
     let driver = driver("mi300x", 2);
     let program = Program::new(&driver);

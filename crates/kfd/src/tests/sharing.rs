@@ -85,7 +85,8 @@ fn a_dmabuf_is_the_same_storage_with_its_size() {
     let told = info(&two, fd.as_raw_fd()).unwrap();
     assert_eq!(
         (told.size, told.gpu_id, told.metadata_size),
-        (3 * PAGE, one.id(0), 0)
+        // Without a pointer the kernel leaves the size alone.
+        (3 * PAGE, one.id(0), 99)
     );
     assert_eq!(told.flags, alloc_flags::VRAM | alloc_flags::PUBLIC);
     let before = one.available(0);
@@ -510,6 +511,47 @@ fn notes_on_buffer_objects_stay_with_the_buffer() {
     // A neighbour has none of them.
     let other = create(&one, 0, PAGE, 4).unwrap();
     assert_eq!(noted(&one, other), (0, false));
+}
+
+/// GET_DMABUF_INFO with room for this many bytes of metadata: what it says of their size, and the bytes.
+fn metadata(program: &Program<'_>, fd: i32, room: usize) -> (Result<(), Errno>, u32, Vec<u8>) {
+    let mut bytes = vec![0xee; 512];
+    let mut args = GetDmabufInfo {
+        dmabuf_fd: fd,
+        metadata_ptr: bytes.as_mut_ptr() as u64,
+        metadata_size: room as u32,
+        ..Default::default()
+    };
+    let done = program.kfd(0x1c, &mut args);
+    (done, args.metadata_size, bytes)
+}
+
+#[test]
+fn what_is_noted_on_a_buffer_is_told_with_its_dmabuf() {
+    let driver = driver("mi300x", 1);
+    let (one, two) = (Program::new(&driver), Program::new(&driver));
+    let handle = create(&one, 0, PAGE, 4).unwrap();
+    let fd = own(prime(&one, 0, 0x2d, handle, -1).unwrap().fd);
+    let fd = fd.as_raw_fd();
+    let untouched = vec![0xee; 512];
+    assert_eq!(metadata(&two, fd, 16), (Ok(()), 0, untouched.clone()));
+    let mut noted = notes(handle, 1, 77);
+    noted.data_size_bytes = 16;
+    one.drm(0, 0x46, &mut noted).unwrap();
+    let (done, size, bytes) = metadata(&two, fd, 16);
+    assert_eq!((done, size), (Ok(()), 16));
+    assert_eq!(bytes[..16], noted.data.as_bytes()[..16]);
+    assert_eq!(bytes[16..], untouched[16..]);
+    // Too little room: the size that it takes, and nothing is written.
+    let little = metadata(&two, fd, 15);
+    assert_eq!(little, (Err(Errno::INVAL), 16, untouched));
+    let mut bad = GetDmabufInfo {
+        dmabuf_fd: fd,
+        metadata_ptr: 8,
+        metadata_size: 16,
+        ..Default::default()
+    };
+    assert_eq!(two.kfd(0x1c, &mut bad), Err(Errno::FAULT));
 }
 
 /// Tells the test below that it is the child, and what to import.

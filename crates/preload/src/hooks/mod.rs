@@ -6,6 +6,7 @@
 //! one that the caller did not pass is never used, only handed on.
 
 mod attribute;
+mod data;
 mod descriptor;
 mod directory;
 mod exit;
@@ -13,5 +14,6 @@ mod file;
 mod link;
 mod memory;
 mod open;
+mod signal;
 mod stat;
 mod thread;

@@ -1,5 +1,6 @@
 /* Paths of the simulated trees through every function that takes a path. */
 #include "check.h"
+#include <sys/uio.h>
 
 static void devices_are_character_devices(void) {
     struct stat st, at;
@@ -191,8 +192,36 @@ static void globbing_finds_the_trees(void) {
     globfree(&found);
 }
 
+/* What lies behind a device is nobody's to read or write but by mapping it. */
+static void devices_are_not_read_written_or_sized(void) {
+    const char *names[] = {"/dev/kfd", "/dev/dri/renderD128"};
+    for (int i = 0; i < 2; i++) {
+        int fd = open(names[i], O_RDWR | O_CLOEXEC);
+        char bytes[8] = "seven";
+        struct iovec part = {bytes, sizeof bytes};
+        CHECK(fd >= 0);
+        /* A display's events are read from a render node, and there are none. */
+        int none = i == 0 ? EINVAL : EAGAIN;
+        CHECK(read(fd, bytes, 8) == -1 && errno == none && pread(fd, bytes, 8, 4096) == -1 && errno == none);
+        CHECK(pread64(fd, bytes, 8, 0) == -1 && errno == none && readv(fd, &part, 1) == -1 && errno == none);
+        CHECK(write(fd, bytes, 8) == -1 && errno == EINVAL && pwrite(fd, bytes, 8, 4096) == -1 && errno == EINVAL);
+        CHECK(pwrite64(fd, bytes, 8, 0) == -1 && errno == EINVAL && writev(fd, &part, 1) == -1 && errno == EINVAL);
+        int hole = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
+        CHECK(fallocate(fd, hole, 0, 1 << 20) == -1 && errno == ENODEV);
+        CHECK(fallocate64(fd, hole, 0, 1 << 20) == -1 && errno == ENODEV);
+        CHECK(ftruncate(fd, 0) == -1 && errno == EINVAL && ftruncate64(fd, 0) == -1 && errno == EINVAL);
+        CHECK(read(dup(fd), bytes, 8) == -1 && errno == none);
+        /* The number is another file's, which no hook has seen come. */
+        char name[] = "/tmp/rocjitsu-XXXXXX";
+        int other = mkstemp(name);
+        CHECK(other >= 0 && unlink(name) == 0 && syscall(SYS_dup3, other, fd, O_CLOEXEC) == fd);
+        CHECK(write(fd, "written", 7) == 7 && pread(fd, bytes, 8, 0) == 7 && memcmp(bytes, "written", 7) == 0);
+    }
+}
+
 static const struct check CHECKS[] = {
     {"devices_are_character_devices", devices_are_character_devices},
+    {"devices_are_not_read_written_or_sized", devices_are_not_read_written_or_sized},
     {"missing_paths_are_missing", missing_paths_are_missing},
     {"success_keeps_errno", success_keeps_errno},
     {"files_have_their_text", files_have_their_text},

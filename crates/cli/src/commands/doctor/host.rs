@@ -23,7 +23,7 @@ pub fn checks() -> Vec<Check> {
         open_files(&limits),
         locked_memory(&limits),
         shared_memory(),
-        seccomp(&text("/proc/self/status")),
+        seccomp(&text("/proc/self/status"), rocjitsu_kfd::has_futex_waitv()),
         ptrace(&text("/proc/sys/kernel/yama/ptrace_scope")),
         interposer(),
     ];
@@ -184,7 +184,8 @@ fn shared_memory() -> Check {
     }
 }
 
-fn seccomp(status: &str) -> Check {
+/// What a filter of system calls is in the way of; `waits` says whether it lets `futex_waitv` pass.
+fn seccomp(status: &str, waits: bool) -> Check {
     let mode = status
         .lines()
         .find_map(|line| line.strip_prefix("Seccomp:"))
@@ -195,6 +196,11 @@ fn seccomp(status: &str) -> Check {
             "seccomp",
             "strict mode",
             "run it outside of this sandbox",
+        ),
+        Some("2") if !waits => Check::good(
+            "seccomp",
+            "a filter is active that refuses futex_waitv; waits use futex, and a signal handler does not end one \
+             that has a timeout",
         ),
         Some("2") => Check::good("seccomp", "a filter is active; what is needed here works"),
         _ => Check::good("seccomp", "no filter"),
@@ -257,7 +263,13 @@ mod tests {
         assert_eq!(kernel("").verdict, Verdict::Bad);
         assert_eq!(map_count("1000\n").verdict, Verdict::Warning);
         assert_eq!(ptrace("1\n").verdict, Verdict::Warning);
-        assert_eq!(seccomp("Seccomp:\t1\n").verdict, Verdict::Bad);
+        assert_eq!(seccomp("Seccomp:\t1\n", true).verdict, Verdict::Bad);
+        assert!(!seccomp("Seccomp:\t2\n", true).found.contains("futex_waitv"));
+        assert!(
+            seccomp("Seccomp:\t2\n", false)
+                .found
+                .contains("futex_waitv")
+        );
         for check in checks() {
             assert_eq!(
                 check.verdict == Verdict::Good,

@@ -375,8 +375,8 @@ fn dma_data(cx: &mut Cx<'_>, p: &Packet<'_>) -> Result<Effect, Trouble> {
         return Err(p.wrong("addresses that do not grow"));
     }
     match control >> 29 & 3 {
-        0 | 3 => cx.bus.copy(to, long(src_low, src_high), bytes)?,
-        2 => cx.bus.fill(to, src_low, bytes)?,
+        0 | 3 => cx.copy(to, long(src_low, src_high), bytes)?,
+        2 => cx.fill(to, src_low, bytes)?,
         other => return Err(p.wrong(&format!("source {other}"))),
     }
     Ok(Effect::Next)

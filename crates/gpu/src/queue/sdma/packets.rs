@@ -83,7 +83,7 @@ pub fn execute(cx: &mut Cx<'_>, words: &[u32]) -> Result<Effect, Trouble> {
             packet(cx, "COPY_LINEAR");
             // 22 bits on old engines, where the upper ones are zero.
             let bytes = u64::from(word(1) & 0x3fff_ffff) + 1;
-            cx.bus.copy(address(5), address(3), bytes)?;
+            cx.copy(address(5), address(3), bytes)?;
         }
         (COPY, _) => {
             packet(cx, "COPY_LINEAR_RECT");
@@ -136,7 +136,7 @@ pub fn execute(cx: &mut Cx<'_>, words: &[u32]) -> Result<Effect, Trouble> {
                 2 => (data, (count & !3) + 4),
                 _ => return Err(wrong(words, "a fill of units of 8 bytes")),
             };
-            cx.bus.fill(address(1), pattern, bytes)?;
+            cx.fill(address(1), pattern, bytes)?;
         }
         (TIMESTAMP, _) => {
             packet(cx, "TIMESTAMP");
