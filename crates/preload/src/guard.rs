@@ -13,6 +13,8 @@ thread_local! {
     static DEPTH: Cell<u32> = const { Cell::new(0) };
     /// The signals that the program has blocked on this thread, while it runs code of the driver.
     static PROGRAMS: Cell<u64> = const { Cell::new(0) };
+    /// The same while this thread forks; other handlers of forks may enter the driver meanwhile.
+    static FORKS: Cell<u64> = const { Cell::new(0) };
 }
 
 /// The bit of a signal in the kernel's set.
@@ -80,6 +82,34 @@ impl Drop for Inside {
     fn drop(&mut self) {
         end();
     }
+}
+
+/// No handler of the program's runs on this thread until the value is dropped: it holds something that a handler may want.
+pub struct Undisturbed(Option<u64>);
+
+impl Undisturbed {
+    /// Blocks the signals, unless they are blocked since the thread is in the driver.
+    pub fn now() -> Self {
+        Self((!is_inside()).then(|| change_blocked(libc::SIG_BLOCK, BLOCKED)))
+    }
+}
+
+impl Drop for Undisturbed {
+    fn drop(&mut self) {
+        if let Some(programs) = self.0 {
+            change_blocked(libc::SIG_SETMASK, programs);
+        }
+    }
+}
+
+/// Before a fork: locks are held until it is over.
+pub fn before_fork() {
+    FORKS.set(change_blocked(libc::SIG_BLOCK, BLOCKED));
+}
+
+/// After a fork, in parent and child.
+pub fn after_fork() {
+    change_blocked(libc::SIG_SETMASK, FORKS.get());
 }
 
 /// Runs `work` as the program: a wait in the middle of a call of the driver's, in which the program's signal handlers

@@ -4,6 +4,8 @@
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::guard::Undisturbed;
+
 /// A spinning lock that yields; usable in statics.
 pub struct Lock<T> {
     held: AtomicBool,
@@ -22,7 +24,7 @@ impl<T> Lock<T> {
         }
     }
 
-    /// Runs `work` with the value. `work` must not lock again.
+    /// Runs `work` with the value. `work` must not lock again; signal handlers cannot meanwhile.
     pub fn with<R>(&self, work: impl FnOnce(&mut T) -> R) -> R {
         struct Held<'a>(&'a AtomicBool);
         impl Drop for Held<'_> {
@@ -30,6 +32,7 @@ impl<T> Lock<T> {
                 self.0.store(false, Ordering::Release);
             }
         }
+        let _undisturbed = Undisturbed::now();
         while self.held.swap(true, Ordering::Acquire) {
             std::thread::yield_now();
         }

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use libc::{c_char, c_int};
 
 use crate::fds::{self, Kind};
-use crate::{guard, process};
+use crate::guard::{self, KeepErrno};
+use crate::process;
 
 /// Where the trees have something: paths that start so may be ours, and make a driver.
 const PREFIXES: [&[u8]; 9] = [
@@ -69,10 +70,30 @@ pub unsafe fn candidate(at: c_int, path: *const c_char) -> Option<PathBuf> {
         }
         return Some(Path::new(OsStr::from_bytes(bytes)).to_owned());
     }
-    if bytes.is_empty() || fds::kind(at) != Some(Kind::Directory) || guard::is_inside() {
+    if bytes.is_empty() || guard::is_inside() {
         return None;
     }
+    if fds::kind(at) != Some(Kind::Directory) {
+        return from_real_directory(at, bytes);
+    }
     let joined = fds::path(at)?.join(OsStr::from_bytes(bytes));
+    claims(joined.as_os_str().as_bytes()).then_some(joined)
+}
+
+/// How entries of the trees in real directories begin ([`WITH_ADDITIONS`]).
+const ENTRIES: [&[u8]; 5] = [b"kfd", b"dri", b"drm", b"amdgpu", b"226:"];
+
+/// A relative path that leads from a real directory into the trees: `kfd`, where `/dev` is open or the working directory.
+fn from_real_directory(at: c_int, bytes: &[u8]) -> Option<PathBuf> {
+    if !ENTRIES.iter().any(|entry| bytes.starts_with(entry)) {
+        return None;
+    }
+    let _errno = KeepErrno::now();
+    let directory = match at {
+        libc::AT_FDCWD => std::env::current_dir(),
+        _ => std::fs::read_link(format!("/proc/self/fd/{at}")),
+    };
+    let joined = directory.ok()?.join(OsStr::from_bytes(bytes));
     claims(joined.as_os_str().as_bytes()).then_some(joined)
 }
 

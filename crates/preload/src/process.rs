@@ -70,12 +70,12 @@ fn make_mark() {
     unsafe {
         let page = libc::syscall(
             libc::SYS_mmap,
-            0,
+            0usize,
             PAGE,
             libc::PROT_READ | libc::PROT_WRITE,
             libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
             -1,
-            0,
+            0i64,
         );
         let page = std::ptr::with_exposed_provenance_mut::<AtomicU8>(page as usize);
         if page.addr() % PAGE == 0 && libc::madvise(page.cast(), PAGE, libc::MADV_WIPEONFORK) == 0 {
@@ -264,6 +264,7 @@ pub fn finish<R>(answer: Result<R, Errno>, failure: R) -> R {
 }
 
 extern "C" fn before_fork() {
+    guard::before_fork();
     fds::before_fork();
     dirs::before_fork();
 }
@@ -271,6 +272,7 @@ extern "C" fn before_fork() {
 extern "C" fn after_fork_in_parent() {
     dirs::after_fork();
     fds::after_fork_in_parent();
+    guard::after_fork();
 }
 
 extern "C" fn after_fork_in_child() {
@@ -279,6 +281,7 @@ extern "C" fn after_fork_in_child() {
     set_mark();
     become_child();
     guard::reset_after_fork();
+    guard::after_fork();
 }
 
 /// Forgets what is the parent's.

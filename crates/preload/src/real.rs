@@ -10,7 +10,7 @@ use libc::{
     ssize_t,
 };
 
-use crate::guard::set_errno;
+use crate::guard::{Undisturbed, set_errno};
 
 thread_local! {
     static LOOKING_UP: Cell<bool> = const { Cell::new(false) };
@@ -39,6 +39,7 @@ impl Slot {
     fn get(&self) -> Option<*mut c_void> {
         let mut address = self.address.load(Ordering::Acquire);
         if address.is_null() {
+            let _undisturbed = Undisturbed::now();
             if LOOKING_UP.replace(true) {
                 return None;
             }

@@ -101,6 +101,7 @@ checks! {
         directories_list,
         real_directories_get_more,
         links_lead_somewhere,
+        paths_may_be_spelled_oddly,
         globbing_finds_the_trees,
     ;
     processes:
@@ -115,6 +116,7 @@ checks! {
         handlers_interrupt_waits_as_they_say,
         the_drivers_files_are_not_the_programs,
         few_descriptors_are_enough,
+        waits_sleep_where_new_calls_are_refused,
         unseen_children_open_anew,
         handlers_may_do_anything,
         blocked_signals_stay_blocked,

@@ -168,7 +168,8 @@ fn duplicate(fd: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
 pub fn high<T: AsFd + From<OwnedFd> + Into<OwnedFd>>(file: T) -> T {
     match duplicate(file.as_fd()) {
         Ok(copy) => {
-            close(file.into().into_raw_fd());
+            let low: OwnedFd = file.into();
+            close(low.into_raw_fd());
             T::from(copy)
         }
         Err(_) => file,
@@ -335,6 +336,8 @@ impl Drop for InUse<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::FromRawFd;
+
     use super::*;
 
     fn file() -> OwnedFd {
@@ -370,8 +373,7 @@ mod tests {
         let number = number(&kept);
         let foreign = file();
         // SAFETY: what a program may do at any time by a plain system call.
-        let mut slot =
-            unsafe { std::mem::ManuallyDrop::new(std::os::fd::FromRawFd::from_raw_fd(number)) };
+        let mut slot = std::mem::ManuallyDrop::new(unsafe { OwnedFd::from_raw_fd(number) });
         rustix::io::dup2(&foreign, &mut slot).unwrap();
         assert!(!is_kept(number) && kept.get().is_err() && !make_room(number).unwrap());
         drop(kept);

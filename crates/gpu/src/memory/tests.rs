@@ -161,11 +161,11 @@ fn an_arena_is_a_file_of_ranges_that_never_return() {
     assert_eq!((stat.st_dev, stat.st_ino), arena.identity());
     assert!(!first.write(8191, &[0; 2]) && !first.read(u64::MAX, &mut [0]));
     drop(first);
-    rustix::io::pread(&fd, &mut seen, offset + 10).unwrap();
+    rustix::io::pread(fd, &mut seen, offset + 10).unwrap();
     assert_eq!(seen, [0; 4], "the pages are given back");
     let second = arena.allocate(1, 1 << 20).unwrap();
     let next = second.offset().unwrap();
-    assert!(next > offset + 8192 && next % (1 << 20) == 0);
+    assert!(next > offset + 8192 && next.is_multiple_of(1 << 20));
     assert!(arena.allocate(u64::MAX, 1).is_err() && arena.allocate(0, 1).is_err());
     assert!(arena.allocate(arena.bytes(), 1).is_err() && arena.allocate(1, 3).is_err());
 }

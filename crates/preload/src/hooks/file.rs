@@ -1,9 +1,10 @@
 //! Streams of the C library: fopen and its kin open files by internal calls, and fclose closes them so.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 
 use libc::{FILE, c_char, c_int};
 
+use crate::guard::KeepErrno;
 use crate::{fds, process, real};
 
 use super::descriptor;
@@ -56,6 +57,35 @@ unsafe fn fopen_ours(path: *const c_char, mode: *const c_char) -> Option<*mut FI
     }
 }
 
+/// Makes a stream one of a file of ours: by `reopen`, from the text that a descriptor of ours has.
+///
+/// # Safety
+///
+/// As for `freopen`.
+unsafe fn freopen_ours(
+    path: *const c_char,
+    mode: *const c_char,
+    reopen: impl FnOnce(*const c_char) -> *mut FILE,
+) -> Option<*mut FILE> {
+    if mode.is_null() {
+        return None;
+    }
+    // SAFETY: the caller's promise.
+    unsafe {
+        let flags = flags(CStr::from_ptr(mode).to_bytes())?;
+        let fd = open_ours(libc::AT_FDCWD, path, flags)?.ok()?;
+        // The name of the descriptor is short and has no NUL.
+        let own = CString::new(format!("/proc/self/fd/{fd}")).ok();
+        let file = own.map(|own| reopen(own.as_ptr()));
+        if let Some(file) = file.filter(|file| !file.is_null()) {
+            fds::duplicate(fd, libc::fileno(file));
+        }
+        let _errno = KeepErrno::now();
+        descriptor::close_ours(fd);
+        file
+    }
+}
+
 macro_rules! fopen_hooks {
     ($($name:ident, $reopen:ident;)*) => {$(
         #[cfg_attr(not(test), unsafe(no_mangle))]
@@ -64,7 +94,6 @@ macro_rules! fopen_hooks {
             unsafe { fopen_ours(path, mode).unwrap_or_else(|| real::$name(path, mode)) }
         }
 
-        /// A stream cannot be made one of ours afterwards; one of ours stops being it.
         #[cfg_attr(not(test), unsafe(no_mangle))]
         unsafe extern "C" fn $reopen(path: *const c_char, mode: *const c_char, file: *mut FILE) -> *mut FILE {
             // SAFETY: the program calls as it would call the C library.
@@ -72,7 +101,8 @@ macro_rules! fopen_hooks {
                 if !file.is_null() {
                     forget(libc::fileno(file));
                 }
-                real::$reopen(path, mode, file)
+                freopen_ours(path, mode, |path| real::$reopen(path, mode, file))
+                    .unwrap_or_else(|| real::$reopen(path, mode, file))
             }
         }
     )*};

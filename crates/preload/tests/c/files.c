@@ -139,6 +139,26 @@ static void real_directories_get_more(void) {
     CHECK(fstat(dirfd(dir), &st) == 0 && S_ISDIR(st.st_mode));
 }
 
+/* However a path is spelled, and whatever it is relative to. */
+static void paths_may_be_spelled_oddly(void) {
+    const char *odd[] = {"//dev/kfd", "/dev//kfd", "/./dev/./kfd", "/sys//class/kfd/kfd/topology/generation_id"};
+    for (int i = 0; i < 4; i++) {
+        int fd = open(odd[i], O_RDONLY);
+        CHECK(fd >= 0 && close(fd) == 0);
+    }
+    int dev = open("/dev", O_RDONLY | O_DIRECTORY), class = open("/sys/class", O_RDONLY | O_DIRECTORY);
+    struct stat st;
+    CHECK(dev >= 0 && kfd_version_ok(openat(dev, "kfd", O_RDWR)) && faccessat(dev, "dri/renderD128", R_OK, 0) == 0);
+    CHECK(fstatat(class, "kfd/kfd/topology", &st, 0) == 0 && S_ISDIR(st.st_mode));
+    CHECK(openat(class, "dri", O_RDONLY) == -1 && errno == ENOENT);
+    CHECK(chdir("/dev") == 0 && kfd_version_ok(open("kfd", O_RDWR)) && stat("dri", &st) == 0 && S_ISDIR(st.st_mode));
+    CHECK(chdir("/") == 0 && open("kfd", O_RDWR) == -1 && errno == ENOENT);
+    FILE *file = fopen("/dev/null", "r");
+    int id = 0;
+    CHECK(file && (file = freopen(NODES "/1/gpu_id", "r", file)) && fscanf(file, "%d", &id) == 1 && id > 0);
+    CHECK(fstat(fileno(file), &st) == 0 && (file = freopen("/dev/null", "r", file)) && fgetc(file) == EOF && fclose(file) == 0);
+}
+
 static void links_lead_somewhere(void) {
     char target[PATH_MAX], path[PATH_MAX];
     ssize_t bytes = readlink("/sys/class/drm/renderD128", target, sizeof target);
@@ -208,6 +228,7 @@ static const struct check CHECKS[] = {
     {"directories_list", directories_list},
     {"real_directories_get_more", real_directories_get_more},
     {"links_lead_somewhere", links_lead_somewhere},
+    {"paths_may_be_spelled_oddly", paths_may_be_spelled_oddly},
     {"globbing_finds_the_trees", globbing_finds_the_trees},
 };
 

@@ -1,6 +1,10 @@
 /* Descriptors, threads, and processes that come and go. */
 #include "check.h"
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <setjmp.h>
+#include <stddef.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/time.h>
 
@@ -408,6 +412,24 @@ static void plain_system_calls_take_the_drivers_files(void) {
         CHECK(fstat(own[i], &st) == 0 && st.st_size == 17 && close(own[i]) == 0);
 }
 
+/* Filters of containers answer EPERM for system calls that they do not know. */
+static void waits_sleep_where_new_calls_are_refused(void) {
+    make_event();
+    struct sock_filter rules[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 449 /* futex_waitv */, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog filter = {4, rules};
+    CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0);
+    CHECK(syscall(449, NULL, 0, 0, NULL, 0) == -1 && errno == EPERM);
+    struct rusage before, after;
+    CHECK(getrusage(RUSAGE_THREAD, &before) == 0);
+    CHECK(wait_for_event(50) == 0 && waiting.result == 1);
+    CHECK(getrusage(RUSAGE_THREAD, &after) == 0 && after.ru_nvcsw > before.ru_nvcsw);
+}
+
 static volatile int opened = -2;
 static sigjmp_buf out;
 
@@ -505,6 +527,7 @@ static const struct check CHECKS[] = {
     {"constructors_may_open", constructors_may_open},
     {"raw_mappings_are_the_same_pages", raw_mappings_are_the_same_pages},
     {"no_gpu_is_touched", no_gpu_is_touched},
+    {"waits_sleep_where_new_calls_are_refused", waits_sleep_where_new_calls_are_refused},
     {"unseen_children_open_anew", unseen_children_open_anew},
     {"handlers_may_do_anything", handlers_may_do_anything},
     {"blocked_signals_stay_blocked", blocked_signals_stay_blocked},
