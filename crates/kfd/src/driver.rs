@@ -3,9 +3,10 @@
 use std::ffi::c_void;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::Path;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 
 use rocjitsu_config::Machine;
+use rocjitsu_gpu::lock::{Mutex, Rank};
 use rocjitsu_gpu::memory::{Arena, PAGE, shared_range};
 use rocjitsu_isa::Target;
 use rocjitsu_lanes::Backend;
@@ -19,7 +20,8 @@ use crate::context::Context;
 use crate::descriptors::{Descriptors, Object};
 use crate::drm::{DrmCall, RenderFile};
 use crate::file::{self, Identity};
-use crate::process::{ForkMark, lock};
+use crate::process::ForkMark;
+use crate::queue::CopyEngines;
 use crate::redzone::RedZones;
 use crate::report::{Executed, Recorder, Report};
 use crate::smi::Monitors;
@@ -55,6 +57,8 @@ pub(crate) struct Gpu {
     pub(crate) arena: Arc<Arena>,
     /// The account of its device memory.
     pub(crate) vram: Arc<Account>,
+    /// Its copy engines.
+    pub(crate) sdma: Arc<CopyEngines>,
 }
 
 /// The simulated driver. One per process; every method may be called from any thread.
@@ -111,6 +115,7 @@ impl Driver {
                 })?,
                 arena: Arena::new("rocjitsu-gpu").map_err(host("memory file of a GPU"))?,
                 vram: Account::new(gpu.vram_bytes),
+                sdma: CopyEngines::new(gpu),
             });
         }
         let io = |what| move |error: Errno| host(what)(error.into());
@@ -139,7 +144,7 @@ impl Driver {
             gtt,
             descriptors: Descriptors::new(),
             buffers: Buffers::new(),
-            contexts: Mutex::default(),
+            contexts: Mutex::new(Rank::LEAF, Vec::new()),
             lent: Arc::default(),
             user: User::new().map_err(io("copy buffer"))?,
             recorder: Arc::new(recorder),
@@ -257,7 +262,7 @@ impl Driver {
             gpus: self.gpus.iter().map(|gpu| gpu.arena.identity()).collect(),
         };
         let context = Arc::new(Context::new(self.gpus.len(), own, self.lent.clone()));
-        let mut contexts = lock(&self.contexts);
+        let mut contexts = self.contexts.lock();
         contexts.retain(|context| context.strong_count() > 0);
         contexts.push(Arc::downgrade(&context));
         drop(contexts);
@@ -527,7 +532,9 @@ impl Driver {
         let Some(end) = end.filter(|&end| end > first && self.in_own_process()) else {
             return;
         };
-        let contexts: Vec<_> = lock(&self.contexts)
+        let contexts: Vec<_> = self
+            .contexts
+            .lock()
             .iter()
             .filter_map(Weak::upgrade)
             .collect();
@@ -545,7 +552,9 @@ impl Driver {
     pub fn report(&self) -> Report {
         let gpus = self.machine.gpus.iter();
         let mut executed = Executed::default();
-        let contexts: Vec<_> = lock(&self.contexts)
+        let contexts: Vec<_> = self
+            .contexts
+            .lock()
             .iter()
             .filter_map(Weak::upgrade)
             .collect();
