@@ -1,9 +1,11 @@
 //! A matrix instruction as a wave executes it: in a loop that is compiled, four of them with accumulators of their own.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use rocjitsu_exec::code::{CodeCache, CodeView};
+use rocjitsu_exec::helpers::{Helpers, Issuer};
 use rocjitsu_exec::jit::Options;
 use rocjitsu_exec::memory::{AddressSpace, Extent, FaultKind, MemoryPort};
 use rocjitsu_exec::record::Class;
@@ -94,51 +96,102 @@ pub fn time(
     (data, own): ([&[[u32; 64]]; 3], bool),
     repeat: u32,
 ) -> Result<f64> {
-    let code = code(target, name, own)?;
-    let mut wave = Wave::new(op.wave as u32);
-    wave.set_exec(u64::MAX);
-    wave.mode = 0x3f0;
-    let group = Group {
-        live: 1,
-        ..Group::default()
+    let looped = Looped {
+        target,
+        name,
+        op,
+        backend,
     };
-    let mut unit = Unit::new(MemoryPort::new(&code), backend, target);
-    let cache = CodeCache::new(target, backend, Options::default());
-    let mut view = CodeView::new(&cache);
-    let mut best = f64::INFINITY;
-    // A block is compiled when it is hot.
-    for round in 0..200 + 200 * repeat.max(1) {
-        for (i, rows) in data.into_iter().enumerate() {
-            for copy in 0..EACH {
-                for (register, row) in rows.iter().enumerate() {
-                    let at = PLACES[i] + NEXT * copy + register as u32;
-                    let lanes = wave.v.write(at, &mut unit.pool);
-                    lanes.copy_from_slice(&row[..lanes.len()]);
+    let (times, _) = looped.times((data, own), repeat, None)?;
+    times.first().copied().context("no run")
+}
+
+/// A loop.
+pub struct Looped<'a> {
+    /// Of code for this target.
+    pub target: Target,
+    /// The instruction's name.
+    pub name: &'a str,
+    /// And what it computes.
+    pub op: &'a MatrixOp,
+    /// What computes the lanes.
+    pub backend: Backend,
+}
+
+impl Looped<'_> {
+    /// Nanoseconds of an instruction in each run of the loop, the least first, and the part of the instructions that
+    /// `helpers` executed, which are there to take them.
+    ///
+    /// # Errors
+    /// It does not execute.
+    pub fn times(
+        &self,
+        (data, own): ([&[[u32; 64]]; 3], bool),
+        repeat: u32,
+        helpers: Option<&Arc<Helpers>>,
+    ) -> Result<(Vec<f64>, f64)> {
+        let &Looped {
+            target,
+            name,
+            op,
+            backend,
+        } = self;
+        let code = code(target, name, own)?;
+        let mut wave = Wave::new(op.wave as u32);
+        wave.set_exec(u64::MAX);
+        wave.mode = 0x3f0;
+        let group = Group {
+            live: 1,
+            ..Group::default()
+        };
+        let mut unit = Unit::new(MemoryPort::new(&code), backend, target);
+        let mut cache = CodeCache::new(target, backend, Options::default());
+        cache.set_helpers(helpers.map(|helpers| helpers.policy()));
+        unit.issuer = helpers.and_then(Issuer::new).map(Box::new);
+        if let Some(issuer) = &mut unit.issuer {
+            issuer.allow(true);
+        }
+        let mut view = CodeView::new(&cache);
+        let (mut times, mut executed, mut before) = (Vec::new(), 0, 0);
+        // A block is compiled when it is hot.
+        for round in 0..200 + 200 * repeat.max(1) {
+            for (i, rows) in data.into_iter().enumerate() {
+                for copy in 0..EACH {
+                    for (register, row) in rows.iter().enumerate() {
+                        let at = PLACES[i] + NEXT * copy + register as u32;
+                        let lanes = wave.v.write(at, &mut unit.pool);
+                        lanes.copy_from_slice(&row[..lanes.len()]);
+                    }
                 }
             }
+            wave.s[0] = u32::MAX;
+            wave.pc = BASE;
+            let mut counts = Counts::default();
+            let mut cx = Cx {
+                wave: &mut wave,
+                group: &group,
+                unit: &mut unit,
+            };
+            let start = Instant::now();
+            let stop = run(
+                &mut cx,
+                &mut view,
+                TURNS * (u64::from(EACH) + 3),
+                &mut counts,
+            );
+            let ns = start.elapsed().as_nanos() as f64;
+            if stop != Stop::Quantum {
+                bail!("{name} stopped: {:?}", unit.fault);
+            }
+            if round >= 200 {
+                times.push(ns / counts[Class::Matrix as usize] as f64);
+                executed += counts[Class::Matrix as usize];
+            } else {
+                before = unit.issuer.as_ref().map_or(0, |issuer| issuer.helped());
+            }
         }
-        wave.s[0] = u32::MAX;
-        wave.pc = BASE;
-        let mut counts = Counts::default();
-        let mut cx = Cx {
-            wave: &mut wave,
-            group: &group,
-            unit: &mut unit,
-        };
-        let start = Instant::now();
-        let stop = run(
-            &mut cx,
-            &mut view,
-            TURNS * (u64::from(EACH) + 3),
-            &mut counts,
-        );
-        let ns = start.elapsed().as_nanos() as f64;
-        if stop != Stop::Quantum {
-            bail!("{name} stopped: {:?}", unit.fault);
-        }
-        if round >= 200 {
-            best = best.min(ns / counts[Class::Matrix as usize] as f64);
-        }
+        times.sort_by(f64::total_cmp);
+        let helped = unit.issuer.as_ref().map_or(0, |issuer| issuer.helped()) - before;
+        Ok((times, helped as f64 / executed as f64))
     }
-    Ok(best)
 }

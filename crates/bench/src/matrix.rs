@@ -2,8 +2,10 @@
 //! multiply-adds: a plain FMA chain, and the instruction's own rule of summing.
 
 use std::hint::black_box;
+use std::sync::Arc;
 use std::time::Instant;
 
+use rocjitsu_exec::helpers::{Helpers, Policy};
 use rocjitsu_lanes::Backend;
 use rocjitsu_lanes::matrix::{
     COperand, Element, Family, Kind, MatrixOp, Operands, Prepared, ScaleOperand,
@@ -237,6 +239,75 @@ fn rule(op: &MatrixOp) -> Rule {
         (Family::Cdna3 | Family::Cdna4, _) => Rule::FusedByParity,
         _ => Rule::Chain,
     }
+}
+
+/// Instructions that take long: with all their products, and with one helper thread that takes those that the wave does not
+/// keep, always and where it was measured to gain.
+///
+/// # Errors
+/// They do not execute.
+pub fn helpers(repeat: u32) -> anyhow::Result<()> {
+    println!(
+        "== helpers: four independent instructions in a loop of a wave, ns each, medians: alone; with one helper thread always, \
+         in brackets the part that it executed; where that was measured to gain"
+    );
+    for (target, name) in [
+        ("gfx950", "v_mfma_f32_32x32x64_f8f6f4"),
+        ("gfx950", "v_mfma_f32_16x16x128_f8f6f4"),
+        ("gfx942", "v_mfma_f32_32x32x8_f16"),
+        ("gfx942", "v_mfma_f32_32x32x16_fp8_fp8"),
+        ("gfx942", "v_mfma_f32_16x16x32_fp8_fp8"),
+        ("gfx942", "v_mfma_i32_32x32x16_i8"),
+        ("gfx90a", "v_mfma_f32_32x32x8f16"),
+        ("gfx1250", "v_wmma_f32_16x16x128_fp8_fp8"),
+        ("gfx1201", "v_wmma_f32_16x16x16_f16"),
+    ] {
+        let op = Family::from_target(target)
+            .and_then(|family| MatrixOp::from_mnemonic(name, family))
+            .and_then(|op| op.with_formats(0, 0));
+        let Some(op) = op else {
+            println!("{name}: not known");
+            continue;
+        };
+        let mut line = format!("{name:<34} {target:<8}");
+        for (data, what) in [(Data::Normal, ""), (Data::Whole, "; exact sums:")] {
+            let need = op.registers();
+            let mut random = Random(1, data);
+            let mut rows = |count, element| -> Vec<[u32; 64]> {
+                let registers = random.registers(count, element);
+                registers.into_iter().map(|register| register.0).collect()
+            };
+            let (a, b, d) = (rows(need.a, op.a), rows(need.b, op.b), rows(need.d, op.d));
+            let looped = compiled::Looped {
+                target: target.parse().map_err(|_| anyhow::anyhow!("{target}"))?,
+                name,
+                op: &op,
+                backend: Backend::best(),
+            };
+            line += what;
+            for policy in [None, Some(Policy::Always), Some(Policy::Measured)] {
+                let pool = policy.map(|policy| Arc::new(Helpers::new(policy)));
+                let (times, helped) = std::thread::scope(|scope| {
+                    if let Some(pool) = &pool {
+                        pool.expect_one();
+                        scope.spawn(|| pool.serve());
+                    }
+                    let data = ([&a[..], &b[..], &d[..]], true);
+                    let times = looped.times(data, repeat, pool.as_ref());
+                    if let Some(pool) = &pool {
+                        pool.close();
+                    }
+                    times
+                })?;
+                line += &format!(" {:6.0}", times[times.len() / 2]);
+                if policy.is_some() {
+                    line += &format!(" ({:2.0} %)", 100.0 * helped);
+                }
+            }
+        }
+        println!("{line}");
+    }
+    Ok(())
 }
 
 /// Every type on every target, on every vector back end, by its own rule and with `--fast-matrix`.

@@ -1,7 +1,8 @@
 //! Native loops to compare with: the work of the emulated loops written for this host.
 //! AVX-512 where the host has it, else what the compiler makes of plain loops.
 
-use std::hint::black_box;
+use std::hint::{black_box, spin_loop};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
 /// Lanes of a wave.
@@ -140,6 +141,41 @@ pub fn copy(bytes: usize, repeat: u32) -> f64 {
         black_box(&mut to);
         start.elapsed().as_nanos() as f64 / (bytes / 256) as f64
     })
+}
+
+/// How many times as fast two threads copy `bytes` bytes as one does, each of them a half, when one has just written all
+/// that is read and overwritten, as a launch does; best of `repeat` for each. The other thread is awake.
+pub fn copy_scaling(bytes: usize, repeat: u32) -> f64 {
+    let (mut from, mut to) = (vec![1u8; bytes], vec![1u8; bytes]);
+    let mut once = |threads: u32| {
+        from.fill(threads as u8);
+        to.fill(0);
+        // Counts those that are awake, then those that have done their part.
+        let (awake, done) = (AtomicU32::new(0), AtomicU32::new(0));
+        let wait = |count: &AtomicU32| {
+            while count.load(Ordering::Acquire) < threads {
+                spin_loop();
+            }
+        };
+        let part = |to: &mut [u8], from: &[u8]| {
+            awake.fetch_add(1, Ordering::AcqRel);
+            wait(&awake);
+            let start = Instant::now();
+            to.copy_from_slice(from);
+            done.fetch_add(1, Ordering::AcqRel);
+            wait(&done);
+            start.elapsed().as_secs_f64()
+        };
+        if threads == 1 {
+            return part(&mut to, &from);
+        }
+        let (first, second) = to.split_at_mut(bytes / 2);
+        std::thread::scope(|scope| {
+            scope.spawn(|| part(second, &from[bytes / 2..]));
+            part(first, &from[..bytes / 2])
+        })
+    };
+    best(repeat, || once(1)) / best(repeat, || once(2))
 }
 
 fn best(repeat: u32, mut f: impl FnMut() -> f64) -> f64 {

@@ -7,7 +7,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::commands::{self, Status};
-use crate::output::{BAD, Output, chain, is_broken_pipe, styled};
+use crate::output::{Output, chain, failure, is_broken_pipe};
 
 /// Run the machine code of AMD GPU kernels on the CPU.
 #[derive(Debug, Parser)]
@@ -122,12 +122,7 @@ pub fn main() -> ExitCode {
                 return ExitCode::from(2);
             }
             let _ = out.flush();
-            let _ = writeln!(
-                anstream::stderr(),
-                "{} {}",
-                styled(BAD, "error:"),
-                chain(&error)
-            );
+            failure(&error);
             ExitCode::from(1)
         }
     }

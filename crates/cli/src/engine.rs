@@ -9,7 +9,8 @@ use rocjitsu_debug::{Debugger, Facts, Left, Remote, Runner};
 use rocjitsu_exec::error::Cause;
 use rocjitsu_exec::record::Class;
 use rocjitsu_gpu::dispatch::{
-    self, Device, Dispatch, DispatchError, Limits, Outcome, Stops, Suspended, Why, jit,
+    self, Device, Dispatch, DispatchError, HelperPolicy, Limits, Outcome, Stops, Suspended, Why,
+    jit,
 };
 use rocjitsu_gpu::memory::Memory;
 use rocjitsu_isa::Target;
@@ -96,13 +97,13 @@ fn how<'a>(options: &Options<'a>, stops: Option<&'a Stops<'a>>) -> dispatch::Opt
 /// Adds to the report of a wave that was stopped the source line of its instruction, if the code object has line tables.
 fn with_source(error: DispatchError, launch: &Launch, placed: &Placed) -> DispatchError {
     let mut error = error;
-    if let DispatchError::Stopped { pc, code, .. } = &mut error {
+    if let DispatchError::Stopped { pc, from, code, .. } = &mut error {
         let mut symbols = Symbols::default();
         symbols.add(&Code {
             base: placed.code.bias,
             file: launch.code.data(),
         });
-        if let Some(place) = symbols.place(*pc) {
+        if let Some(place) = symbols.place(from.unwrap_or(*pc)) {
             code.insert_str(0, &format!("\n  source: {}:{}", place.file, place.line));
         }
     }
@@ -185,6 +186,14 @@ impl Engine {
     pub fn with_fast_matrix(self, fast: bool) -> Self {
         Engine {
             device: self.device.with_fast_matrix(fast),
+        }
+    }
+
+    /// Gives it threads that take matrix instructions off waves.
+    #[must_use]
+    pub fn with_helpers(self, count: usize, policy: HelperPolicy) -> Self {
+        Engine {
+            device: self.device.with_helpers(count, policy),
         }
     }
 

@@ -73,6 +73,16 @@ pub fn styled(style: Style, text: impl std::fmt::Display) -> String {
     format!("{style}{text}{style:#}")
 }
 
+/// Says on standard error why a command fails.
+pub fn failure(error: &anyhow::Error) {
+    let _ = writeln!(
+        anstream::stderr(),
+        "{} {}",
+        styled(BAD, "error:"),
+        chain(error)
+    );
+}
+
 /// An error and its causes in one text. A cause that the text before it ends with already is left
 /// out: some errors show their source themselves.
 pub fn chain(error: &anyhow::Error) -> String {

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use rocjitsu_debug::Remote;
 use rocjitsu_exec::record::Class;
 use rocjitsu_exec::wave::{Waiting, Wave};
-use rocjitsu_gpu::dispatch::{Stops, Suspended};
+use rocjitsu_gpu::dispatch::{HelperPolicy, Stops, Suspended};
 use rocjitsu_gpu::memory::Memory;
 use rocjitsu_kfd::FormCount;
 use rocjitsu_lanes::Backend;
@@ -591,7 +591,9 @@ impl Session {
 fn engine(launch: &Launch, host: &Host, memory: &Arc<Memory>) -> Result<Engine> {
     let target = launch.code.target();
     let engine = Engine::new(&host.gpu, target, host.backend, host.compiler, memory)?;
-    Ok(engine.with_fast_matrix(host.fast_matrix))
+    Ok(engine
+        .with_fast_matrix(host.fast_matrix)
+        .with_helpers(host.helpers, HelperPolicy::Measured))
 }
 
 /// Bytes of a checkpoint of a launch with other state bytes or pages, as no program writes it: for tests.

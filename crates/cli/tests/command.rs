@@ -574,7 +574,8 @@ fn plugins_watch_a_launch() {
         serde_json::from_str(&succeeds(&with(&launch, &plugin))).unwrap();
     let record = std::fs::read_to_string(&file).unwrap();
     std::fs::remove_file(&file).unwrap();
-    let record: serde_json::Value = serde_json::from_str(record.trim()).unwrap();
+    let first = record.lines().next().unwrap();
+    let record: serde_json::Value = serde_json::from_str(first).unwrap();
     assert_eq!(record["wave_instructions"], report["wave_instructions"]);
 
     let output = rocjitsu(&with(&launch, "throughput"));
@@ -629,7 +630,7 @@ fn records_go_where_the_configuration_says() {
         let found = (records(&output.stdout), records(&output.stderr));
         assert_eq!(found, (out, err), "{types}");
     }
-    let file = std::fs::read(folder.join("throughput.jsonl")).unwrap();
+    let file = std::fs::read(folder.join("throughput.log")).unwrap();
     assert_eq!(records(&file), 2);
     for required in [true, false] {
         let output = with(one, r#"["file"]"#, "/proc/nowhere", required);

@@ -266,6 +266,48 @@ fn a_kernel_is_stopped_looked_at_and_let_go_to_its_right_end() {
     assert_eq!(client.detach(), Some(0));
 }
 
+/// A step of no thread in particular is one of the wave that the client looks at, the others stand still; threads that are not
+/// there cannot be chosen or stepped.
+#[test]
+fn steps_without_a_thread_and_threads_that_are_not_there() {
+    let mut client = Client::new("hip_lds_reduce", "gfx90a", &[]);
+    let pc = |client: &mut Client, thread: &str| {
+        client.ok(&format!("Hg{thread}"));
+        client.scalar("pc")
+    };
+    let entry = pc(&mut client, "1");
+    for (packet, moved, other) in [
+        ("vCont;s", "1", "2"),
+        ("vCont;s", "2", "1"),
+        ("vCont;s:-1", "2", "1"),
+        ("vCont;S05", "1", "2"),
+    ] {
+        let rest = pc(&mut client, other);
+        let before = pc(&mut client, moved);
+        let stop = client.ask(packet);
+        assert!(
+            stop.starts_with("T05") && stop.contains(&format!("thread:{moved:0>2}")),
+            "{stop}"
+        );
+        assert!(pc(&mut client, moved) > before, "{packet}");
+        assert_eq!(pc(&mut client, other), rest, "{packet}");
+    }
+    assert!(pc(&mut client, "1") > entry);
+    let before = pc(&mut client, "2");
+    for wrong in [
+        "Hg999",
+        "Hg7ffffffffffffffe",
+        "vCont;s:999",
+        "vCont;s:999;c",
+    ] {
+        let answer = client.ask(wrong);
+        assert!(answer.starts_with('E'), "{wrong}: {answer}");
+    }
+    // Nothing has moved, and the thread that was chosen still is.
+    assert_eq!(client.scalar("pc"), before);
+    assert_eq!(client.detach(), Some(0));
+}
+
 #[test]
 fn what_the_client_changes_is_what_the_kernel_computes_with() {
     let mut client = Client::new("asm_axpy", "gfx942", &[]);

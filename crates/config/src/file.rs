@@ -251,7 +251,7 @@ impl Config {
     pub fn thread_table(&self) -> ThreadTable {
         match &self.threads {
             Some(table) => table.clone(),
-            None => ThreadTable::plain(self.options.threads, self.cards.len() as u32),
+            None => ThreadTable::plain(&self.options, self.cards.len() as u32),
         }
     }
 
@@ -344,6 +344,7 @@ fn read_own(top: &Section<'_>) -> json::Result<Config> {
         let (xccs, cus) = (most(|g| g.xccs), most(|g| g.compute_units / g.xccs.max(1)));
         let (table, told) = keys.resolve(Place::here(cards.len().max(1) as u32, xccs, cus))?;
         options.threads = Some(table.threads);
+        options.helpers = table.helpers;
         threads = Some(table);
         warnings.extend(told);
     }

@@ -43,6 +43,8 @@ pub struct Machine {
 pub struct Options {
     /// Worker threads; none for as many as the host has cores.
     pub threads: Option<u32>,
+    /// Threads of each GPU that take matrix instructions off waves, besides these.
+    pub helpers: u32,
     /// Lane back end: `scalar`, `avx2` or `avx512`; none for the best that the host has.
     pub lanes: Option<String>,
     /// The version of the driver's interface.
@@ -65,6 +67,7 @@ impl Default for Options {
     fn default() -> Self {
         Options {
             threads: None,
+            helpers: 0,
             lanes: None,
             kfd_version: KfdVersion::default(),
             debugger: false,

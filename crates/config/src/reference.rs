@@ -119,6 +119,7 @@ pub(crate) fn read(top: &Section<'_>) -> Result<Config> {
     warnings.extend(warning);
     let options = Options {
         threads: Some(table.threads),
+        helpers: table.helpers,
         plugins,
         ..Options::default()
     };

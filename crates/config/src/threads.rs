@@ -1,11 +1,12 @@
 //! Thread keys of AMD's format, and the number of worker threads that they come to.
 //!
 //! There, engine threads (`num_threads`, at most one for each die of all GPUs), a dispatch width for each GPU
-//! (`cpu_dispatch_threads`) and helpers (`async_helper_threads`) are chosen from a table by a budget. Here all threads do
-//! the same work, so that only their sum counts: E + Σ(D − 1) over the GPUs + H.
+//! (`cpu_dispatch_threads`) and helpers (`async_helper_threads`) are chosen from a table by a budget: E + Σ(D − 1) over the
+//! GPUs + H. Here the first two do the same work, so that only their sum counts; helpers take matrix instructions off waves.
 
 use crate::file::{MOST_THREADS, Warning};
 use crate::json::{Result, Section, fault};
+use crate::machine::Options;
 
 /// The ceiling of engines and dispatch together if no budget is given.
 const USUAL_CEILING: u32 = 32;
@@ -23,8 +24,10 @@ pub struct ThreadTable {
     pub rows: Vec<ThreadRow>,
     /// Index of the row that counts.
     pub chosen: usize,
-    /// Worker threads.
+    /// Worker threads: those that run waves.
     pub threads: u32,
+    /// Helpers.
+    pub helpers: u32,
 }
 
 /// A row of the table.
@@ -124,7 +127,7 @@ impl Threads {
         self.given
     }
 
-    /// The table for these GPUs, and warnings: a key that asks for more than the GPUs have, helpers.
+    /// The table for these GPUs, and warnings: a key that asks for more than the GPUs have.
     ///
     /// # Errors
     /// No row fits a budget that was given, or the one chosen takes more threads than there can be.
@@ -205,26 +208,14 @@ impl Threads {
                 });
             }
         }
-        if row.helpers > 0 {
-            warnings.push(Warning {
-                key: match (self.helpers, self.table.is_empty()) {
-                    (None, false) => format!("thread_allocations[{chosen}].async_helper_threads"),
-                    _ => "async_helper_threads".to_owned(),
-                },
-                text: format!(
-                    "no helpers take matrix instructions off a wave: handing one over costs more than executing it \
-                     (docs/performance.md); the {} threads work on waves like the others",
-                    row.helpers
-                ),
-            });
-        }
         let table = ThreadTable {
             budget,
             ceiling,
             gpus: place.gpus,
             rows,
             chosen,
-            threads: row.cost.max(1),
+            threads: row.cost - row.helpers,
+            helpers: row.helpers,
         };
         Ok((table, warnings))
     }
@@ -232,21 +223,24 @@ impl Threads {
 
 impl ThreadTable {
     /// Of a configuration that says how many threads there are, or leaves it to the host.
-    pub(crate) fn plain(threads: Option<u32>, gpus: u32) -> ThreadTable {
+    pub(crate) fn plain(options: &Options, gpus: u32) -> ThreadTable {
+        let threads = options.threads;
         let threads = threads.unwrap_or_else(|| Place::here(gpus, 1, 1).cores);
+        let helpers = options.helpers;
         ThreadTable {
-            budget: threads,
+            budget: threads + helpers,
             ceiling: Some(threads),
             gpus,
             rows: vec![ThreadRow {
                 engines: threads,
                 dispatch: 1,
-                helpers: 0,
-                cost: threads,
+                helpers,
+                cost: threads + helpers,
                 fits: true,
             }],
             chosen: 0,
             threads,
+            helpers,
         }
     }
 }
@@ -290,7 +284,10 @@ mod tests {
             ],
             ..Threads::default()
         };
-        let count = |threads: &Threads, cores| on(threads, cores, 1, 32).unwrap().threads;
+        let count = |threads: &Threads, cores| {
+            let table = on(threads, cores, 1, 32).unwrap();
+            table.threads + table.helpers
+        };
         for (cores, total) in [(1, 1), (2, 2), (4, 4), (8, 8), (12, 8), (16, 16), (24, 24)] {
             assert_eq!(count(&threads, cores), total, "{cores} cores");
         }
@@ -323,7 +320,7 @@ mod tests {
             ..Threads::default()
         };
         let table = on(&threads, 4, 1, 32).unwrap();
-        assert_eq!((table.chosen, table.threads), (2, 4));
+        assert_eq!((table.chosen, table.threads, table.helpers), (2, 3, 1));
         assert_eq!(
             table.rows.iter().map(|row| row.fits).collect::<Vec<_>>(),
             [true, true, true, false]
@@ -331,28 +328,29 @@ mod tests {
     }
 
     #[test]
-    fn helpers_are_told_to_be_off_by_the_key_that_asks_for_them() {
+    fn helpers_come_on_top_of_those_that_run_waves() {
         let place = Place {
             cores: 64,
             gpus: 1,
             xccs: 8,
             cus: 32,
         };
-        let key = |threads: &Threads| threads.resolve(place).unwrap().1.pop().map(|w| w.key);
+        let split = |threads: &Threads| {
+            let (table, warnings) = threads.resolve(place).unwrap();
+            assert_eq!(warnings, []);
+            (table.threads, table.helpers, table.rows[table.chosen].cost)
+        };
         let mut threads = Threads {
             table: vec![row(1, 1, 0), row(2, 2, 3)],
             ..Threads::default()
         };
-        assert_eq!(
-            key(&threads).as_deref(),
-            Some("thread_allocations[1].async_helper_threads")
-        );
+        assert_eq!(split(&threads), (3, 3, 6));
         threads.helpers = Some(0);
-        assert_eq!(key(&threads), None);
+        assert_eq!(split(&threads), (3, 0, 3));
         threads.helpers = Some(1);
-        assert_eq!(key(&threads).as_deref(), Some("async_helper_threads"));
+        assert_eq!(split(&threads), (3, 1, 4));
         threads.table.clear();
-        assert_eq!(key(&threads).as_deref(), Some("async_helper_threads"));
+        assert_eq!(split(&threads), (1, 1, 2));
     }
 
     #[test]

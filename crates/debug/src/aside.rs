@@ -1,23 +1,24 @@
 //! Descriptors that live in a program which does not know of them: out of the way of the numbers that it counts on, closed
 //! when it starts another program, and known to a forked child, which closes its copies.
 
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::atomic::{AtomicI32, Ordering};
 
-use rustix::process::{Resource, getrlimit};
+use rocjitsu_gpu::memory::kept::Listed;
+pub(crate) use rocjitsu_gpu::memory::kept::high;
 
-/// Numbers that stay free above the ones taken here, and the highest number that is looked for.
-const BELOW_LIMIT: u64 = 32;
-const HIGHEST: u64 = 60_000;
 /// No descriptor.
 const NONE: RawFd = -1;
 
 /// As many as one debugger needs: an event, a listener, a connection; and those of a session that is just ending.
 static KNOWN: [AtomicI32; 8] = [const { AtomicI32::new(NONE) }; 8];
 
-/// A descriptor that a forked child knows of as long as this lives.
+/// A descriptor that a forked child knows of, and that the program cannot close by the C library's functions, as long as this lives.
 #[derive(Debug)]
-pub struct Known(RawFd);
+pub struct Known {
+    number: RawFd,
+    _listed: Listed,
+}
 
 impl Known {
     /// Makes it known. With more than there is room for it stays open in the child.
@@ -28,14 +29,18 @@ impl Known {
             swapped.is_ok()
         };
         let _ = KNOWN.iter().any(put);
-        Known(number)
+        Known {
+            number,
+            _listed: Listed::fixed(fd.as_fd()),
+        }
     }
 }
 
 impl Drop for Known {
     fn drop(&mut self) {
         let take = |slot: &AtomicI32| {
-            let swapped = slot.compare_exchange(self.0, NONE, Ordering::AcqRel, Ordering::Relaxed);
+            let swapped =
+                slot.compare_exchange(self.number, NONE, Ordering::AcqRel, Ordering::Relaxed);
             swapped.is_ok()
         };
         let _ = KNOWN.iter().any(take);
@@ -46,14 +51,6 @@ impl Drop for Known {
 pub fn inherited() -> impl Iterator<Item = RawFd> {
     let all = KNOWN.iter().map(|slot| slot.swap(NONE, Ordering::AcqRel));
     all.filter(|&fd| fd != NONE)
-}
-
-/// The same file under a high number that is closed on exec; under its own where there is none.
-pub(crate) fn high<T: AsFd + From<OwnedFd>>(file: T) -> T {
-    let limit = getrlimit(Resource::Nofile).current.unwrap_or(HIGHEST);
-    let first = limit.saturating_sub(BELOW_LIMIT).min(HIGHEST);
-    let copy = rustix::io::fcntl_dupfd_cloexec(&file, first as RawFd);
-    copy.map_or(file, T::from)
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! Where a debugger connects, and the bytes to and from it.
 
-use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -12,6 +11,7 @@ use std::sync::Arc;
 use gdbstub::conn::{Connection, ConnectionExt};
 
 use crate::aside;
+use crate::packets::Packets;
 
 /// Where to wait for a debugger.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -178,7 +178,7 @@ impl AsFd for Stream {
 /// A debugger that has connected.
 pub struct Remote {
     stream: Arc<Stream>,
-    incoming: VecDeque<u8>,
+    incoming: Packets,
     outgoing: Vec<u8>,
 }
 
@@ -186,7 +186,7 @@ impl Remote {
     fn new(stream: Stream) -> Remote {
         Remote {
             stream: Arc::new(stream),
-            incoming: VecDeque::new(),
+            incoming: Packets::default(),
             outgoing: Vec::new(),
         }
     }
@@ -198,7 +198,7 @@ impl Remote {
 
     /// Whether there are bytes that have been received and not been read.
     pub fn has_buffered(&self) -> bool {
-        !self.incoming.is_empty()
+        self.incoming.peek().is_some()
     }
 }
 
@@ -222,6 +222,7 @@ impl Connection for Remote {
     }
 
     fn flush(&mut self) -> io::Result<()> {
+        self.incoming.answer(&mut self.outgoing);
         self.stream.write_all(&self.outgoing)?;
         self.outgoing.clear();
         Ok(())
@@ -231,14 +232,17 @@ impl Connection for Remote {
 impl ConnectionExt for Remote {
     fn read(&mut self) -> io::Result<u8> {
         loop {
-            if let Some(byte) = self.incoming.pop_front() {
+            if let Some(byte) = self.incoming.next() {
                 return Ok(byte);
             }
             self.flush()?;
             let mut bytes = [0; 4096];
             match self.stream.read(&mut bytes) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(count) => self.incoming.extend(bytes.get(..count).unwrap_or_default()),
+                Ok(count) => {
+                    let bytes = bytes.get(..count).unwrap_or_default();
+                    bytes.iter().for_each(|&byte| self.incoming.take(byte));
+                }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
@@ -246,7 +250,7 @@ impl ConnectionExt for Remote {
     }
 
     fn peek(&mut self) -> io::Result<Option<u8>> {
-        Ok(self.incoming.front().copied())
+        Ok(self.incoming.peek())
     }
 }
 

@@ -481,6 +481,7 @@ fn signal_of(error: &DispatchError) -> Signal {
             }
             Cause::Trap { .. } | Cause::Plugin { .. } => Signal::SIGABRT,
         },
+        DispatchError::Lost { .. } => Signal::SIGSEGV,
         _ => Signal::SIGABRT,
     }
 }

@@ -34,6 +34,7 @@ use rustix::event::{PollFd, PollFlags, eventfd, poll};
 
 use crate::connection::Remote;
 use crate::debugger::{Action, Debugger, Watched};
+use crate::packets::CURRENT;
 use crate::registers::Register;
 
 /// Bytes of the longest packet.
@@ -284,7 +285,10 @@ impl MultiThreadResume for Debugger<'_> {
 
 impl MultiThreadSingleStep for Debugger<'_> {
     fn set_resume_action_step(&mut self, tid: Tid, _: Option<Signal>) -> Result<(), Infallible> {
-        self.action.step = Some(self.who(tid));
+        self.action.step = Some(match tid.get() {
+            CURRENT => self.current,
+            _ => self.who(tid),
+        });
         Ok(())
     }
 }

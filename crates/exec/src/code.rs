@@ -10,6 +10,7 @@ use rocjitsu_lanes::Backend;
 
 use crate::error::{Cause, Fault};
 use crate::forms::{Form, Forms, Tally};
+use crate::helpers::{Finder, Policy};
 use crate::jit::{self, Chain, Jit, Member, Pieces};
 use crate::lower::{Lowering, State, lower};
 use crate::memory::MemoryPort;
@@ -146,6 +147,8 @@ pub struct CodeCache {
     /// The compiler, or why there is none.
     jit: Result<Jit, String>,
     fast_matrix: bool,
+    /// Finds what helper threads may execute, if there are any.
+    windows: Option<Finder>,
     blocks: RwLock<HashMap<Key, Arc<Block>>>,
     /// Bytes that blocks were made from, by address.
     watched: Mutex<HashMap<u64, Box<[u8]>>>,
@@ -162,6 +165,7 @@ impl CodeCache {
             backend,
             jit: Jit::new(backend, options),
             fast_matrix: false,
+            windows: None,
             blocks: RwLock::default(),
             watched: Mutex::default(),
             epoch: AtomicU64::new(0),
@@ -263,6 +267,16 @@ impl CodeCache {
         self.fast_matrix = fast;
     }
 
+    /// Whether and when helper threads take matrix instructions of code that is decoded from now on.
+    pub fn set_helpers(&mut self, policy: Option<Policy>) {
+        let compiles = self.jit.as_ref().is_ok_and(Jit::compiles_products);
+        self.windows = policy.map(|policy| Finder {
+            policy,
+            compiles,
+            target: self.target,
+        });
+    }
+
     /// The instruction forms of all code that waves came to, by the numbers that [`Tally`] counts with. Numbers stay.
     pub fn forms(&self) -> Vec<Form> {
         let forms = self.forms.lock().unwrap_or_else(|e| e.into_inner());
@@ -360,6 +374,9 @@ impl CodeCache {
         let number = |record: &Record| known.number(Form::of(record));
         let forms = records.iter().map(number).collect();
         drop(known);
+        if let Some(finder) = &self.windows {
+            finder.mark(&mut records, key.state);
+        }
         let body = Body {
             records: records.into(),
             forms,

@@ -13,6 +13,7 @@ pub mod error;
 pub mod families;
 pub mod forms;
 pub mod gws;
+pub mod helpers;
 pub mod jit;
 pub mod lds;
 pub mod lower;

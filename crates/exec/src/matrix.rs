@@ -9,20 +9,23 @@ use rocjitsu_lanes::matrix::{
     ScaleOperand,
 };
 
+use crate::helpers::{self, Seat, Set};
 use crate::lower::Lowering;
 use crate::record::{Class, Exactness, Flow, Operand, Record};
 use crate::wave::Cx;
 
 /// Most registers that an operand takes: 32x32 results of 64 lanes, or K = 128 in bytes of 32 lanes.
-const ROWS: usize = 32;
+pub(crate) const ROWS: usize = 32;
 /// Most registers that A or B takes: 512 bits a lane (K = 128 in bytes, 32 lanes).
-const INPUTS: usize = 16;
+pub(crate) const INPUTS: usize = 16;
 
 /// What a matrix instruction needs beyond its record.
 pub struct Details {
-    prepared: Prepared,
-    index: Operand,
-    scale: [Operand; 2],
+    pub(crate) prepared: Prepared,
+    pub(crate) index: Operand,
+    pub(crate) scale: [Operand; 2],
+    /// Its place in a window of instructions that helper threads may execute.
+    pub(crate) seat: Option<Seat>,
 }
 
 /// Lowers a matrix instruction.
@@ -117,6 +120,7 @@ pub fn lower(inst: &Inst, pc: u64, lowering: &mut Lowering) -> Option<Record> {
         prepared,
         index,
         scale: [scale(Name::scale_src0), scale(Name::scale_src1)],
+        seat: None,
     }));
     Some(record)
 }
@@ -168,6 +172,28 @@ fn exactness(op: &MatrixOp) -> Exactness {
     })
 }
 
+/// Puts the registers that a matrix instruction reads and writes into sets; false if they are beyond the last.
+pub(crate) fn touch(record: &Record, reads: &mut Set, writes: &mut Set) -> bool {
+    let Some(details) = record.matrix.as_deref() else {
+        return false;
+    };
+    let need = details.prepared.registers();
+    let [a, b, c, _] = record.src;
+    let [scale_a, scale_b] = details.scale;
+    let mut known = helpers::insert(writes, record.dst, need.d);
+    for (operand, count) in [
+        (a, need.a),
+        (b, need.b),
+        (c, need.c),
+        (details.index, need.index),
+        (scale_a, need.scale),
+        (scale_b, need.scale),
+    ] {
+        known &= helpers::insert(reads, operand, count);
+    }
+    known
+}
+
 /// What accumulators are before a product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Start {
@@ -199,9 +225,12 @@ pub fn has_form(record: &Record) -> bool {
     product(record).is_some()
 }
 
-/// The product that a record is, if it has a form that can be compiled.
+/// The product that a record is, if it has a form that can be compiled and is not one for helper threads.
 pub(crate) fn product(record: &Record) -> Option<Product> {
     let details = record.matrix.as_deref()?;
+    if details.seat.is_some() {
+        return None;
+    }
     let form = Form::new(details.prepared.op())?;
     let need = details.prepared.registers();
     let counts = [need.a, need.b, need.d].map(|count| count as u32);
@@ -312,11 +341,16 @@ fn scale_operand<'r>(
     match operand {
         Operand::None => ScaleOperand::One,
         Operand::Vector(r) => ScaleOperand::Rows(cx.wave.v.read_ptrs(u32::from(r), room)),
+        shared => ScaleOperand::Constant(shared_scale(cx, shared)),
+    }
+}
+
+/// A scale factor that all lanes have.
+pub(crate) fn shared_scale(cx: &Cx<'_, '_>, operand: Operand) -> u8 {
+    match operand {
         // An inline float constant stands for its exponent.
-        Operand::Const(k) if k > 64 && k <= u64::from(u32::MAX) => {
-            ScaleOperand::Constant((k >> 23) as u8)
-        }
-        shared => ScaleOperand::Constant(cx.get32(shared) as u8),
+        Operand::Const(k) if k > 64 && k <= u64::from(u32::MAX) => (k >> 23) as u8,
+        shared => cx.get32(shared) as u8,
     }
 }
 

@@ -5,6 +5,7 @@ use rocjitsu_lanes::kernel::{Args, Aux, Src};
 use rocjitsu_lanes::vector::{Lanes, Scalar};
 
 use crate::code::{Body, CodeView, Executed, Seen};
+use crate::helpers::Turn;
 use crate::lower::State;
 use crate::record::{COUNTERS, Class, Fast, Flow, Record, Step};
 use crate::wave::{Cx, Waiting, scalar};
@@ -35,6 +36,8 @@ pub fn run(
     cx.unit.memory.refresh();
     cx.wave.v.set_shared(cx.unit.temp.splat.as_ptr().cast());
     code.refresh();
+    let turn = Turn(cx);
+    let cx = &mut *turn.0;
     match cx.unit.backend {
         Backend::Scalar => run_loop::<Scalar>(cx, code, quantum, counts),
         // SAFETY: a unit's back end is one that the host supports (`Unit::new` checks).

@@ -14,11 +14,13 @@ mod view;
 use rocjitsu_isa::Op;
 use rocjitsu_observe::{Access, Barrier, Events, Failure, Step, Touch, Watcher};
 
+pub(crate) use info::Use;
 pub(crate) use info::of_block;
 pub use info::{Info, family};
 
 use crate::code::CodeView;
 use crate::error::{Cause, Fault};
+use crate::helpers::Turn;
 use crate::lower::State;
 use crate::record::{Flow, Record};
 use crate::run::{Counts, Stop, gives_way};
@@ -65,7 +67,8 @@ pub fn run(
         (true, false) => run_loop::<true, false>,
         (true, true) => run_loop::<true, true>,
     };
-    run(cx, code, quantum, counts, watch, wave)
+    let turn = Turn(cx);
+    run(turn.0, code, quantum, counts, watch, wave)
 }
 
 fn run_loop<const REGISTERS: bool, const ACCESSES: bool>(

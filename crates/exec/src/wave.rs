@@ -7,6 +7,7 @@ use rocjitsu_isa::Target;
 use rocjitsu_lanes::Backend;
 
 use crate::gws::Gws;
+use crate::helpers::Issuer;
 use crate::lds::storage::Lds;
 use crate::memory::MemoryPort;
 use crate::registers::{PagePool, VectorRegisters};
@@ -291,6 +292,8 @@ pub struct Unit<'a> {
     pub matrix: Box<[[u32; 64]; 32]>,
     /// Global wave sync of the device. A unit has one of its own until its owner puts the device's here.
     pub gws: Arc<Gws>,
+    /// What it gives matrix instructions to helper threads by, if it does.
+    pub issuer: Option<Box<Issuer>>,
     /// Why the last instruction stopped its wave.
     pub fault: Option<Box<crate::error::Fault>>,
     /// The panic of a handler that compiled code called, until that has returned.
@@ -329,6 +332,7 @@ impl<'a> Unit<'a> {
             temp: buffers.temp,
             matrix: buffers.matrix,
             gws: Arc::default(),
+            issuer: None,
             fault: None,
             panic: None,
         }

@@ -2,6 +2,7 @@
 
 pub mod code_object;
 pub mod dispatch;
+mod helpers;
 pub mod lock;
 pub mod memory;
 mod pool;

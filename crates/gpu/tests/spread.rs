@@ -18,6 +18,7 @@ fn results_are_the_same_bytes_on_any_number_of_threads() {
         ("pivots", Target::Gfx90a, PIVOTS),
         ("phases", Target::Gfx90a, PHASES),
         ("spin", Target::Gfx90a, SPIN),
+        ("chain", Target::Gfx90a, CHAIN),
         ("split", Target::Gfx1201, SPLIT12),
         ("named", Target::Gfx1250, NAMED1250),
     ] {
@@ -29,12 +30,24 @@ fn results_are_the_same_bytes_on_any_number_of_threads() {
                 let (got, statistics) = kernel.outcome(threads);
                 assert!(got == want, "{name} with {threads} threads");
                 // How often a wave looks at a flag is nobody's business.
-                if name != "spin" {
+                if !["spin", "chain"].contains(&name) {
                     assert_eq!(statistics.instructions, once.instructions, "{name}");
                 }
                 assert_eq!(statistics.waves, 8);
             }
         }
+    }
+}
+
+/// What a wave waits for comes from another one: looking for it until its turn is over would only keep that one from running.
+#[test]
+fn a_wave_that_only_spins_gives_up_its_turn() {
+    // What they execute apart from looking at flags; looks at a flag until the turn is over: 262144 instructions each.
+    for (code, work) in [(SPIN, 7 * 4000 * 5 + 200), (CHAIN, 8 * 20)] {
+        let kernel = Kernel::new(Target::Gfx90a, code, 1);
+        let (_, statistics) = kernel.outcome(1);
+        let executed = statistics.instructions.iter().sum::<u64>();
+        assert!((work / 2..work + 30_000).contains(&executed), "{executed}");
     }
 }
 

@@ -351,7 +351,7 @@ pub(crate) fn alloc(call: &Call<'_>, args: &mut AllocMemoryOfGpu) -> Handled {
     };
     let offset = match &backing {
         Backing::Buffer(buffer) => driver.buffers().mmap_offset(buffer, &gpu.arena),
-        Backing::Pages(storage) => storage.file().ok_or(Errno::NOMEM)?.1,
+        Backing::Pages(storage) => storage.offset().ok_or(Errno::NOMEM)?,
         Backing::Host(_) => args.mmap_offset,
     };
     // The queue memory of gfx7 and gfx8 is seen twice, and what is lent has its neighbours: no end of these is known.
@@ -426,12 +426,14 @@ pub(crate) fn map(call: &Call<'_>, args: &mut MapMemory) -> Handled {
     })
 }
 
-/// `EINVAL` where it is not mapped.
+/// `EINVAL` where it is not mapped. No GPU uses it any more when this returns.
 pub(crate) fn unmap(call: &Call<'_>, args: &mut MapMemory) -> Handled {
-    each(call, args, |_, allocation, gpu| {
+    let done = each(call, args, |_, allocation, gpu| {
         let mapped = allocation.mapped.remove(&gpu);
         mapped.map(drop).ok_or(Errno::INVAL)
-    })
+    });
+    call.context.settle();
+    done
 }
 
 pub(crate) fn available(call: &Call<'_>, args: &mut GetAvailableMemory) -> Handled {

@@ -169,8 +169,10 @@ impl Buffers {
         made: Made,
         charge: Option<Charge>,
     ) -> Result<Arc<Buffer>, Errno> {
-        let (file, offset) = storage.file().ok_or(Errno::INVAL)?;
-        let place = place(file, offset)?;
+        let place = {
+            let (file, offset) = storage.file().ok_or(Errno::INVAL)?;
+            place(file.as_fd(), offset)?
+        };
         let mut state = self.state.lock();
         if let Some(known) = state.by_place.get(&place).and_then(Weak::upgrade) {
             return Ok(known);
@@ -209,7 +211,7 @@ impl Buffers {
 
     /// What the program passes to `mmap` on a descriptor of `arena` to see a buffer.
     pub(crate) fn mmap_offset(&self, buffer: &Arc<Buffer>, arena: &Arena) -> u64 {
-        if let (Some(home), Some((_, offset))) = (buffer.storage.arena(), buffer.storage.file())
+        if let (Some(home), Some(offset)) = (buffer.storage.arena(), buffer.storage.offset())
             && home.identity() == arena.identity()
         {
             return offset;
@@ -224,10 +226,15 @@ impl Buffers {
         })
     }
 
-    /// Maps a part of a buffer that is not in the file the program names. `None` if `offset` does not stand for one.
-    pub(crate) fn mmap(&self, how: &Mmap) -> Option<Result<*mut c_void, Errno>> {
+    /// Maps a part of a buffer that is not in the file the program names, which is that of `arena`. `None` if it is in there: the
+    /// native call does. `EINVAL` for what is no buffer's beginning, or goes beyond its end.
+    pub(crate) fn mmap(&self, how: &Mmap, arena: &Arena) -> Option<Result<*mut c_void, Errno>> {
         if how.offset < FOREIGN {
-            return None;
+            let (device, inode) = arena.identity();
+            let buffer = self.at((device, inode, how.offset));
+            let bytes = buffer.map_or(0, |buffer| buffer.bytes());
+            let good = how.bytes as u64 <= bytes;
+            return (!good).then_some(Err(Errno::INVAL));
         }
         let found = {
             let state = self.state.lock();
@@ -240,7 +247,7 @@ impl Buffers {
         let Some((file, at)) = buffer.storage.file() else {
             return Some(Err(Errno::INVAL));
         };
-        Some(how.part(file, at, buffer.bytes(), how.offset - start))
+        Some(how.part(file.as_fd(), at, buffer.bytes(), how.offset - start))
     }
 }
 
@@ -344,7 +351,7 @@ mod tests {
         ));
         let storage = Storage::import_shared(fd.as_fd()).unwrap();
         assert!(Arc::ptr_eq(&buffers.imported(storage, MADE).unwrap(), &one));
-        assert!(buffers.of_descriptor(arena.fd()).is_none());
+        assert!(buffers.of_descriptor(arena.fd().unwrap().as_fd()).is_none());
         drop(one);
         assert!(buffers.of_descriptor(fd.as_fd()).is_none());
     }
@@ -369,7 +376,7 @@ mod tests {
             .unwrap();
         assert_eq!(
             buffers.mmap_offset(&one, &home),
-            one.storage.file().unwrap().1
+            one.storage.offset().unwrap()
         );
         let offset = buffers.mmap_offset(&one, &other);
         assert!(offset >= FOREIGN && buffers.mmap_offset(&one, &other) == offset);
@@ -380,23 +387,24 @@ mod tests {
             flags: 1,
             offset,
         };
-        assert!(buffers.mmap(&how(PAGE, 1)).is_none());
-        assert_eq!(
-            buffers.mmap(&how(offset + PAGE, 4097)),
-            Some(Err(Errno::INVAL))
-        );
-        assert_eq!(
-            buffers.mmap(&how(offset + (1 << 30), 1)),
-            Some(Err(Errno::INVAL))
-        );
-        let at = buffers.mmap(&how(offset + PAGE, 5)).unwrap().unwrap();
+        let mmap = |offset, bytes| buffers.mmap(&how(offset, bytes), &other);
+        let native = |offset, bytes| buffers.mmap(&how(offset, bytes), &home);
+        let start = one.storage.offset().unwrap();
+        assert!(native(start, 1).is_none() && native(start, 8192).is_none());
+        for (offset, bytes) in [(start, 8193), (start + PAGE, 1), (start + (1 << 30), 1)] {
+            assert_eq!(native(offset, bytes), Some(Err(Errno::INVAL)));
+        }
+        assert_eq!(mmap(start, 1), Some(Err(Errno::INVAL)));
+        assert_eq!(mmap(offset + PAGE, 4097), Some(Err(Errno::INVAL)));
+        assert_eq!(mmap(offset + (1 << 30), 1), Some(Err(Errno::INVAL)));
+        let at = mmap(offset + PAGE, 5).unwrap().unwrap();
         assert!(one.storage.write(PAGE, &[42]));
         // SAFETY: mapped just now, a page long.
         assert_eq!(unsafe { at.cast::<u8>().read_volatile() }, 42);
         // SAFETY: as above, and nobody else knows it.
         unsafe { rustix::mm::munmap(at, 4096) }.unwrap();
-        let dead = offset;
         drop(one);
-        assert_eq!(buffers.mmap(&how(dead, 1)), Some(Err(Errno::INVAL)));
+        assert_eq!(mmap(offset, 1), Some(Err(Errno::INVAL)));
+        assert_eq!(native(start, 1), Some(Err(Errno::INVAL)), "freed");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use rocjitsu_gpu::dispatch::{Device, Limits, jit};
+use rocjitsu_gpu::dispatch::{Device, HelperPolicy, Limits, jit};
 use rocjitsu_gpu::lock::Mutex;
 use rocjitsu_gpu::memory::{Memory, PAGE, Storage};
 use rustix::io::Errno;
@@ -13,7 +13,7 @@ use crate::drm::RenderFile;
 use crate::event::Events;
 use crate::queue::{Doorbells, Queues};
 use crate::ranks;
-use crate::svm::{LentFilter, OwnFiles, Ranges};
+use crate::svm::{OwnFiles, Ranges};
 
 /// What the kernel keeps for a process that has opened `/dev/kfd`.
 #[derive(Debug)]
@@ -63,11 +63,11 @@ impl std::fmt::Debug for ContextGpu {
 }
 
 impl Context {
-    pub(crate) fn new(gpus: usize, own: OwnFiles, lent: Arc<LentFilter>) -> Context {
+    pub(crate) fn new(gpus: usize, own: OwnFiles) -> Context {
         Context {
             queues: Queues::default(),
             allocations: Allocations::new(),
-            ranges: Ranges::new(gpus, own, lent),
+            ranges: Ranges::new(gpus, own),
             events: Arc::default(),
             event_page: Mutex::new(ranks::PAGES, None),
             gpus: (0..gpus).map(|_| ContextGpu::new()).collect(),
@@ -83,6 +83,16 @@ impl Context {
         let gpu = self.gpus.get(gpu).ok_or(Errno::INVAL)?;
         let vm = gpu.vm.lock();
         Ok(vm.as_ref().ok_or(Errno::NODEV)?.memory.clone())
+    }
+
+    /// Waits until no GPU uses what was unmapped before, as the driver flushes TLBs. Nobody holds a lock of the context.
+    pub(crate) fn settle(&self) {
+        for gpu in 0..self.gpus.len() {
+            // One without an address map has nothing.
+            if let Ok(memory) = self.memory(gpu) {
+                memory.settle();
+            }
+        }
     }
 
     /// A GPU's doorbells: 1024 doublewords in the file of `/dev/kfd`, at an offset that is a multiple of their size.
@@ -127,13 +137,13 @@ impl Context {
                 *own = Some(made);
             }
         }
-        Ok(own.as_ref().and_then(|page| Some(page.file()?.1)))
+        Ok(own.as_ref().and_then(|page| page.offset()))
     }
 
     /// Whether `mmap` of `/dev/kfd` may map these bytes: exactly one GPU's doorbells, or its page of registers, or the
     /// event page, of which old programs map less.
     pub(crate) fn may_map(&self, offset: u64, bytes: u64) -> bool {
-        let starts = |storage: &Storage| storage.file().is_some_and(|(_, at)| at == offset);
+        let starts = |storage: &Storage| storage.offset() == Some(offset);
         let mut event_page = self.event_page.lock().clone().into_iter();
         if event_page.any(|page| starts(&page) && bytes <= page.bytes()) {
             return true;
@@ -176,7 +186,8 @@ impl Context {
         let compiler = jit::Options::from_environment().unwrap_or_default();
         let memory = self.memory(index)?;
         let device = Device::compiling(target, driver.backend(), compiler, limits, memory)
-            .map_err(|_| Errno::NODEV)?;
+            .map_err(|_| Errno::NODEV)?
+            .with_helpers(driver.helpers(index), HelperPolicy::Measured);
         Ok(gpu.device.get_or_init(|| Arc::new(device)).clone())
     }
 }

@@ -43,7 +43,7 @@ struct Header {
 fn announce(buffer: &Buffer) -> Result<u32, Errno> {
     let (file, offset) = buffer.storage.file().ok_or(Errno::INVAL)?;
     // An imported buffer has its exporter's page; one that was exported before has its own.
-    if let Some(header) = header(file, offset) {
+    if let Some(header) = header(file.as_fd(), offset) {
         return Ok(header.secret);
     }
     let header = Header {
@@ -170,7 +170,7 @@ pub(crate) fn info(call: &Call<'_>, args: &mut GetDmabufInfo) -> Handled {
         return Ok(());
     }
     let (file, offset) = buffer.storage.file().ok_or(Errno::INVAL)?;
-    let metadata = metadata_of(file, offset)?;
+    let metadata = metadata_of(file.as_fd(), offset)?;
     let room = std::mem::replace(&mut args.metadata_size, metadata.len() as u32);
     if (room as usize) < metadata.len() {
         return Err(Errno::INVAL);
@@ -195,7 +195,7 @@ pub(crate) fn ipc_export(call: &Call<'_>, args: &mut IpcExportHandle) -> Handled
     let last = pages | u64::from(secret & 0x3fff) << PAGE_BITS;
     args.share_handle = [
         rustix::process::getpid().as_raw_nonzero().get() as u32,
-        file.as_raw_fd() as u32,
+        file.as_fd().as_raw_fd() as u32,
         last as u32,
         (last >> 32) as u32,
     ];

@@ -1,13 +1,14 @@
 //! The driver of one process: what the preloaded library asks, by descriptor and by path.
 
 use std::ffi::c_void;
+use std::ops::Range;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::Path;
 use std::sync::{Arc, Weak};
 
 use rocjitsu_config::Machine;
 use rocjitsu_gpu::lock::{Mutex, Rank};
-use rocjitsu_gpu::memory::{Arena, PAGE, shared_range};
+use rocjitsu_gpu::memory::{Arena, LENT, PAGE, lost, shared_range};
 use rocjitsu_isa::Target;
 use rocjitsu_lanes::Backend;
 use rocjitsu_observe::Plugins;
@@ -20,12 +21,13 @@ use crate::context::Context;
 use crate::descriptors::{Descriptors, Object};
 use crate::drm::{DrmCall, RenderFile};
 use crate::file::{self, Identity};
+use crate::host;
 use crate::process::ForkMark;
 use crate::queue::CopyEngines;
 use crate::redzone::RedZones;
 use crate::report::{Executed, Recorder, Report};
 use crate::smi::Monitors;
-use crate::svm::{LentFilter, OwnFiles, Ranges};
+use crate::svm::{OwnFiles, Ranges};
 use crate::table::{self, Call, Run};
 use crate::topology::{Content, GpuIdentity, Kind, Lookup, Stat, Tree};
 use crate::user::User;
@@ -76,8 +78,6 @@ pub struct Driver {
     buffers: Buffers,
     /// Every open `/dev/kfd` that may still live.
     contexts: Mutex<Vec<Weak<Context>>>,
-    /// Which of the program's memory any of them has lent to a GPU.
-    lent: Arc<LentFilter>,
     user: User,
     recorder: Arc<Recorder>,
     /// Who listens to what happens to GPUs.
@@ -145,7 +145,6 @@ impl Driver {
             descriptors: Descriptors::new(),
             buffers: Buffers::new(),
             contexts: Mutex::new(Rank::LEAF, Vec::new()),
-            lent: Arc::default(),
             user: User::new().map_err(io("copy buffer"))?,
             recorder: Arc::new(recorder),
             monitors: Arc::default(),
@@ -196,13 +195,15 @@ impl Driver {
         self.plugins.as_ref()
     }
 
-    /// A fresh driver for a forked child, which opens the devices anew. Descriptors of this driver
-    /// that the child inherited stay recognised there, and their ioctls give `EBADF`.
+    /// A fresh driver for a forked child, which opens the devices anew, without helper threads for matrix instructions.
+    /// Descriptors of this driver that the child inherited stay recognised there, and their ioctls give `EBADF`.
     ///
     /// # Errors
     /// As [`Driver::new`].
     pub fn renew(&self) -> Result<Driver, Error> {
-        let fresh = Driver::new(self.machine.clone())?;
+        let mut machine = self.machine.clone();
+        machine.options.helpers = 0;
+        let fresh = Driver::new(machine)?;
         for fd in self.descriptors.marked() {
             // SAFETY: borrowed for one look at the file behind the number.
             let borrowed = unsafe { BorrowedFd::borrow_raw(fd) };
@@ -261,7 +262,7 @@ impl Driver {
             kfd: self.kfd.identity(),
             gpus: self.gpus.iter().map(|gpu| gpu.arena.identity()).collect(),
         };
-        let context = Arc::new(Context::new(self.gpus.len(), own, self.lent.clone()));
+        let context = Arc::new(Context::new(self.gpus.len(), own));
         let mut contexts = self.contexts.lock();
         contexts.retain(|context| context.strong_count() > 0);
         contexts.push(Arc::downgrade(&context));
@@ -434,7 +435,12 @@ impl Driver {
         if !file.names(&buffer) {
             return Some(Err(Errno::ACCESS));
         }
-        self.buffers.mmap(how)
+        self.buffers.mmap(how, &gpu.arena)
+    }
+
+    /// Whether a number may be a descriptor of one of the devices: one load.
+    pub fn may_be_ours(&self, fd: RawFd) -> bool {
+        self.descriptors.may_be_ours(fd)
     }
 
     /// The program has closed a descriptor, or is about to.
@@ -518,28 +524,66 @@ impl Driver {
     /// Whether a byte of the program's `[start, start + bytes)` may be lent to a GPU. Cheap: no lock, no system call.
     pub fn may_lend(&self, start: u64, bytes: u64) -> bool {
         let last = start.saturating_add(bytes).saturating_add(PAGE - 1);
-        self.lent.touches(start - start % PAGE, last)
+        LENT.touches(start - start % PAGE, last)
+    }
+
+    /// The program is about to take away or replace memory of its own in `ranges`, each a start and bytes. GPUs lose it, and
+    /// get back what is still there when the result is told what became of it. `None` if no GPU can have any.
+    pub fn host_change(&self, ranges: &[(u64, u64)]) -> Option<HostChange> {
+        if !ranges
+            .iter()
+            .any(|&(start, bytes)| self.may_lend(start, bytes))
+            || !self.in_own_process()
+        {
+            return None;
+        }
+        let pages: Vec<_> = ranges
+            .iter()
+            .filter_map(|&(start, bytes)| whole_pages(start, bytes))
+            .collect();
+        let contexts = self.live_contexts();
+        for context in &contexts {
+            for range in &pages {
+                context.ranges.leaves(range.start, range.end);
+            }
+        }
+        let held = lost::hold(&pages);
+        Some(HostChange {
+            contexts,
+            pages,
+            held: Some(held),
+        })
+    }
+
+    /// Bytes of the shared memory segment (System V) that is attached at `start`.
+    pub fn host_segment(&self, start: u64) -> Option<u64> {
+        let areas = host::areas(start, u64::MAX).ok()?;
+        let first = areas.first().filter(|area| area.start == start)?;
+        // `mprotect` may have parted it.
+        let mut end = start;
+        for area in &areas {
+            if area.start != end || area.file != first.file {
+                break;
+            }
+            end = area.end;
+        }
+        Some(end - start)
+    }
+
+    fn live_contexts(&self) -> Vec<Arc<Context>> {
+        let contexts = self.contexts.lock();
+        contexts.iter().filter_map(Weak::upgrade).collect()
     }
 
     fn host_range(&self, start: u64, bytes: u64, tell: impl Fn(&Ranges, u64, u64)) {
-        if !self.may_lend(start, bytes) {
+        if !self.may_lend(start, bytes) || !self.in_own_process() {
             return;
         }
-        let first = start - start % PAGE;
-        let end = start
-            .checked_add(bytes)
-            .and_then(|end| end.checked_next_multiple_of(PAGE));
-        let Some(end) = end.filter(|&end| end > first && self.in_own_process()) else {
+        let Some(pages) = whole_pages(start, bytes) else {
             return;
         };
-        let contexts: Vec<_> = self
-            .contexts
-            .lock()
-            .iter()
-            .filter_map(Weak::upgrade)
-            .collect();
-        for context in contexts {
-            tell(&context.ranges, first, end);
+        for context in self.live_contexts() {
+            tell(&context.ranges, pages.start, pages.end);
         }
     }
 
@@ -617,6 +661,15 @@ impl Driver {
             .unwrap_or(1)
     }
 
+    /// Helper threads of the GPU with that index: its part of those that there are.
+    pub(crate) fn helpers(&self, gpu: usize) -> usize {
+        let (all, gpus) = (
+            self.machine.options.helpers as usize,
+            self.machine.gpus.len(),
+        );
+        all / gpus.max(1) + usize::from(gpu < all % gpus.max(1))
+    }
+
     /// What computes the lanes.
     pub(crate) fn backend(&self) -> Backend {
         self.backend
@@ -652,6 +705,45 @@ impl Driver {
         match self.object(fd)? {
             Object::Render(file) => Some(file),
             _ => None,
+        }
+    }
+}
+
+/// The pages that `bytes` bytes at `start` touch.
+fn whole_pages(start: u64, bytes: u64) -> Option<Range<u64>> {
+    let first = start - start % PAGE;
+    let end = start
+        .checked_add(bytes)
+        .and_then(|end| end.checked_next_multiple_of(PAGE))?;
+    (end > first).then_some(first..end)
+}
+
+/// A change of the program's own memory under way ([`Driver::host_change`]). Dropped without a word, nothing has changed.
+pub struct HostChange {
+    contexts: Vec<Arc<Context>>,
+    pages: Vec<Range<u64>>,
+    held: Option<lost::Held>,
+}
+
+impl HostChange {
+    /// The change is made. What is in `[start, start + bytes)` now is other memory, if anything: the program's attributes
+    /// (SVM) for it are forgotten.
+    pub fn replaced(&self, start: u64, bytes: u64) {
+        if let Some(pages) = whole_pages(start, bytes) {
+            for context in &self.contexts {
+                context.ranges.forget(pages.start, pages.end);
+            }
+        }
+    }
+}
+
+impl Drop for HostChange {
+    fn drop(&mut self) {
+        self.held = None;
+        for context in &self.contexts {
+            for range in &self.pages {
+                context.ranges.has_left(range.start, range.end);
+            }
         }
     }
 }

@@ -1,92 +1,21 @@
 //! The program's own address space: what is mapped where, and how it may be accessed.
 //! Asked before host memory is lent to GPUs, and never under the lock of an address map.
 
-use rocjitsu_gpu::memory::fd::HostFd;
-use rustix::fs::{Mode, OFlags};
+use rocjitsu_gpu::memory::maps;
+pub(crate) use rocjitsu_gpu::memory::maps::Area;
 use rustix::io::Errno;
-
-/// A run of addresses with one protection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Area {
-    pub(crate) start: u64,
-    /// Address after the last.
-    pub(crate) end: u64,
-    pub(crate) read: bool,
-    pub(crate) write: bool,
-    /// Device and inode of the mapped file; zeros for anonymous memory.
-    pub(crate) file: (u64, u64),
-    /// A page of the kernel's, such as `[vvar]`.
-    pub(crate) special: bool,
-}
-
-impl Area {
-    /// The part in `[start, end)`, if there is one.
-    pub(crate) fn cut(self, start: u64, end: u64) -> Option<Area> {
-        let (start, end) = (self.start.max(start), self.end.min(end));
-        (start < end).then_some(Area { start, end, ..self })
-    }
-}
 
 /// What has a byte in `[start, end)`, in ascending order, each as a whole.
 ///
 /// # Errors
 /// `/proc/self/maps` cannot be read.
 pub(crate) fn areas(start: u64, end: u64) -> Result<Vec<Area>, Errno> {
-    let maps = rustix::fs::open(
-        "/proc/self/maps",
-        OFlags::RDONLY | OFlags::CLOEXEC,
-        Mode::empty(),
-    )?;
-    let maps = HostFd::new(maps);
     let mut found = Vec::new();
-    let mut buffer = vec![0u8; 64 * 1024];
-    let mut kept = 0;
-    loop {
-        let read = rustix::io::read(&maps, &mut buffer[kept..])?;
-        let filled = kept + read;
-        let mut at = 0;
-        while let Some(length) = buffer[at..filled].iter().position(|&byte| byte == b'\n') {
-            let line = &buffer[at..at + length];
-            at += length + 1;
-            let Some(area) = parse(line) else { continue };
-            if area.start >= end {
-                return Ok(found);
-            }
-            if area.end > start {
-                found.push(area);
-            }
-        }
-        if read == 0 {
-            return Ok(found);
-        }
-        buffer.copy_within(at..filled, 0);
-        kept = filled - at;
-        if kept == buffer.len() {
-            // A line longer than any path can make it.
-            return Err(Errno::INVAL);
-        }
-    }
-}
-
-/// A line of `/proc/self/maps` (proc(5)): `start-end perms offset major:minor inode path`.
-fn parse(line: &[u8]) -> Option<Area> {
-    let line = String::from_utf8_lossy(line);
-    let mut words = line.split_ascii_whitespace();
-    let (start, end) = words.next()?.split_once('-')?;
-    let hex = |text: &str| u64::from_str_radix(text, 16).ok();
-    let protection = words.next()?.as_bytes();
-    let (major, minor) = words.nth(1)?.split_once(':')?;
-    let device = rustix::fs::makedev(hex(major)? as u32, hex(minor)? as u32);
-    let inode = words.next()?.parse().ok()?;
-    let path = words.next().unwrap_or_default();
-    Some(Area {
-        start: hex(start)?,
-        end: hex(end)?,
-        read: protection.first() == Some(&b'r'),
-        write: protection.get(1) == Some(&b'w'),
-        file: (if inode == 0 { 0 } else { device }, inode),
-        special: path.starts_with("[v"),
-    })
+    maps::visit(start, end, &mut vec![0; 64 * 1024], |area| {
+        found.push(area);
+        true
+    })?;
+    Ok(found)
 }
 
 /// Whether the areas cover `[start, end)` without a gap.
@@ -151,22 +80,6 @@ mod tests {
         assert_eq!(found[0].file, (0, 0));
         // SAFETY: what is left of the mapping above.
         unsafe { rustix::mm::munmap(start as *mut _, 5 * PAGE as usize) }.unwrap();
-    }
-
-    #[test]
-    fn lines_of_all_kinds() {
-        let area =
-            parse(b"7f0000000000-7f0000002000 rw-s 00001000 00:01 1234   /memfd:x (deleted)")
-                .unwrap();
-        assert_eq!(area.file, (rustix::fs::makedev(0, 1), 1234));
-        assert!(area.read && area.write && !area.special);
-        assert!(
-            parse(b"7ffe5000-7ffe9000 r--p 00000000 00:00 0   [vvar]")
-                .unwrap()
-                .special
-        );
-        assert_eq!(parse(b"nonsense"), None);
-        assert_eq!(parse(b""), None);
     }
 
     #[test]

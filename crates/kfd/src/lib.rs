@@ -30,11 +30,12 @@ pub mod topology;
 mod user;
 
 pub use conductor::Conductor;
-pub use driver::{Driver, Error};
+pub use driver::{Driver, Error, HostChange};
 pub use event::{around_waits, has_futex_waitv};
 pub use fidelity::FormCount;
 pub use report::{
     DispatchLine, Executed, Fault, Forms, Interpreted, IoctlCount, KernelCount, Own, Report,
     Results,
 };
+pub use rocjitsu_gpu::memory::lost::{after_fork, disposition};
 pub use rustix::io::Errno;

@@ -1,10 +1,8 @@
 //! Room beside allocations, for those who look for accesses that miss one: pages of the program's address space directly
 //! before and behind each allocation are reserved, so that the kernel gives the next one an address elsewhere.
 
-use std::os::fd::AsFd;
-
 use rocjitsu_gpu::memory::PAGE;
-use rocjitsu_gpu::memory::fd::HostFd;
+use rocjitsu_gpu::memory::kept::KeptFd;
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
 
@@ -17,8 +15,7 @@ pub(crate) struct RedZones {
     /// Bytes on each side, whole pages.
     bytes: u64,
     /// The file that reserved pages are of, by which they are known; nobody can read them.
-    file: HostFd,
-    identity: Identity,
+    file: KeptFd,
 }
 
 /// Room that is reserved, until dropped.
@@ -35,13 +32,11 @@ impl RedZones {
     /// # Errors
     /// The host refuses a file in memory.
     pub(crate) fn new(bytes: u64) -> Result<RedZones, Errno> {
-        let file = HostFd::new(file::memfd("rocjitsu-redzone", PAGE)?);
-        let identity = file::identity(file.as_fd())?;
+        let file = KeptFd::new(file::memfd("rocjitsu-redzone", PAGE)?, "red zones");
         let bytes = bytes.max(1).next_multiple_of(PAGE);
         Ok(RedZones {
             bytes,
-            file,
-            identity,
+            file: file.map_err(|_| Errno::NFILE)?,
         })
     }
 
@@ -62,6 +57,7 @@ impl RedZones {
         if start == 0 {
             return None;
         }
+        let file = self.file.get().ok()?;
         // SAFETY: with FIXED_NOREPLACE the call makes a mapping where nothing is mapped, or none.
         let mapped = unsafe {
             rustix::mm::mmap(
@@ -69,14 +65,14 @@ impl RedZones {
                 bytes as usize,
                 ProtFlags::empty(),
                 MapFlags::SHARED | MapFlags::NORESERVE | MapFlags::FIXED_NOREPLACE,
-                &self.file,
+                &file,
                 0,
             )
         };
         let room = Room {
             start: mapped.ok()?.addr() as u64,
             end: mapped.ok()?.addr() as u64 + bytes,
-            identity: self.identity,
+            identity: self.file.identity(),
         };
         // A kernel before Linux 4.17 takes the address as a hint; what it made instead goes at once.
         (room.start == start && room.end == end).then_some(room)

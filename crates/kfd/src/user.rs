@@ -3,12 +3,14 @@
 //!
 //! The bytes go through a small memfd: the kernel checks the program's address when it copies
 //! (`pwrite` from it, `pread` to it), and the memfd's own mapping is always there. One system call
-//! per copy, about half a microsecond; `process_vm_readv` takes three times as long.
+//! per copy, about half a microsecond; `process_vm_readv` takes three times as long. Another one looks whether the memfd is
+//! still there, a tenth of a microsecond.
 
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use rocjitsu_gpu::memory::kept::KeptFd;
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
 
@@ -25,7 +27,7 @@ const WINDOWS: u32 = 64;
 /// The way to the program's memory.
 #[derive(Debug)]
 pub(crate) struct User {
-    memfd: OwnedFd,
+    memfd: KeptFd,
     base: NonNull<u8>,
     free: AtomicU64,
 }
@@ -51,7 +53,7 @@ impl User {
             )?
         };
         Ok(User {
-            memfd,
+            memfd: KeptFd::new(memfd, "copies of arguments").map_err(|_| Errno::NFILE)?,
             base: NonNull::new(base.cast()).ok_or(Errno::NOMEM)?,
             free: AtomicU64::new(u64::MAX),
         })
@@ -60,7 +62,7 @@ impl User {
     /// Copies the program's bytes at `address` into `to`.
     ///
     /// # Errors
-    /// `EFAULT` if they cannot all be read.
+    /// `EFAULT` if they cannot all be read; `EBADF` if the program has closed what copies go through.
     pub(crate) fn read(&self, address: u64, to: &mut [u8]) -> Result<(), Errno> {
         let mut at = address;
         for part in to.chunks_mut(WINDOW) {
@@ -121,13 +123,14 @@ impl User {
         address: u64,
         bytes: usize,
     ) -> Result<(), Errno> {
+        let memfd = self.memfd.get().map_err(|_| Errno::BADF)?;
         // SAFETY: `pwrite64` and `pread64` move at most `bytes` between the program's address,
         // which the kernel checks, and a part of the memfd that belongs to this window. What the
         // program passes as an address of its own is the program's to have read or overwritten.
         let moved = unsafe {
             libc::syscall(
                 call,
-                self.memfd.as_raw_fd(),
+                memfd.as_fd().as_raw_fd(),
                 address as *mut libc::c_void,
                 bytes,
                 window.offset as libc::off64_t,

@@ -1,10 +1,11 @@
 //! Arguments that no sane program passes: the driver answers with an errno, never with a panic or a signal.
 
+use std::io::{Read, Write};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::path::Path;
 
 use rocjitsu_config::{Machine, preset_for_target};
-use rocjitsu_kfd::abi::{self, Request, alloc_flags};
+use rocjitsu_kfd::abi::{self, Request, SmiEvents, alloc_flags};
 use rocjitsu_kfd::client::{Client, FLAGS, ioctl};
 use rocjitsu_kfd::{Driver, Errno, table};
 
@@ -69,6 +70,37 @@ fn close_returned(
         // SAFETY: the driver has just made the descriptor for the caller.
         unsafe { libc::close(fd) };
     }
+}
+
+/// A program writes which events it wants, and waits for one.
+#[test]
+fn nothing_is_ever_read_from_smi_events() {
+    let client = Client::new(machine(1)).unwrap();
+    let make = || {
+        let mut args = SmiEvents {
+            gpuid: client.gpus[0].id,
+            anon_fd: -1,
+        };
+        let request = 0xc000_4b1f | 8 << 16;
+        let at = (&raw mut args).cast();
+        let answer = client.driver.ioctl(client.kfd.as_fd(), request, at);
+        assert_eq!(answer, Some(Ok(0)));
+        // SAFETY: the driver has just made the descriptor for the caller.
+        unsafe { std::fs::File::from_raw_fd(args.anon_fd) }
+    };
+    let mut file = make();
+    for _ in 0..10 {
+        file.write_all(&0x3fu64.to_ne_bytes()).unwrap();
+        let read = file.read(&mut [0; 64]);
+        assert_eq!(read.unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+    }
+    // Descriptors of files that are closed are closed, too.
+    let open = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+    let before = open();
+    for _ in 0..200 {
+        drop(make());
+    }
+    assert!(open() < before + 50);
 }
 
 #[test]
@@ -290,7 +322,9 @@ fn a_number_that_means_another_file_is_forgotten() {
 
 #[test]
 fn a_forked_child_gets_ebadf_and_opens_anew() {
-    let client = Client::new(machine(1)).unwrap();
+    let mut machine = machine(1);
+    machine.options.helpers = 2;
+    let client = Client::new(machine).unwrap();
     let mut version = abi::GetVersion::default();
     // SAFETY: the child makes system calls and allocates, which glibc allows after a fork; it
     // leaves by `_exit`.
@@ -303,6 +337,7 @@ fn a_forked_child_gets_ebadf_and_opens_anew() {
             assert!(client.driver.is_ours(client.kfd.as_raw_fd()));
             assert_eq!(client.raw(1, &mut version), Err(Errno::BADF));
             let fresh = client.driver.renew().unwrap();
+            assert_eq!(fresh.machine().options.helpers, 0, "helper threads");
             assert_eq!(
                 ioctl(&fresh, &client.kfd, b'K', 1, &mut version),
                 Err(Errno::BADF)

@@ -46,9 +46,12 @@ impl Events {
         self.0
     }
 
-    /// The set of these bits; those that mean nothing are dropped.
-    pub const fn from_bits(bits: u32) -> Events {
-        Events(bits & 0x3ff)
+    /// The set of these bits; `None` if one of them means nothing.
+    pub const fn from_bits(bits: u32) -> Option<Events> {
+        match bits & !0x3ff {
+            0 => Some(Events(bits)),
+            _ => None,
+        }
     }
 }
 
@@ -62,7 +65,7 @@ impl BitOr for Events {
 /// What an instruction is, in reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Family {
-    /// Scalar arithmetic and scalar memory.
+    /// Scalar arithmetic.
     Scalar,
     /// Vector arithmetic.
     Vector,
@@ -70,7 +73,7 @@ pub enum Family {
     Matrix,
     /// LDS.
     Lds,
-    /// Vector memory: global, flat, scratch, buffer.
+    /// Memory: global, flat, scratch, buffer, and scalar loads.
     Global,
     /// Branches, barriers, waits, messages, ends.
     Control,
@@ -270,6 +273,11 @@ impl Instruction {
     /// The mnemonic.
     pub fn mnemonic(&self) -> &'static str {
         self.inst.op().name()
+    }
+
+    /// Whether it is one of the scalar unit, memory included: all lanes do the same.
+    pub fn is_scalar(&self) -> bool {
+        self.mnemonic().starts_with("s_")
     }
 
     /// The disassembly.

@@ -23,6 +23,7 @@ pub(crate) struct Entry {
     pub(crate) name: String,
     pub(crate) events: Events,
     pub(crate) concurrency: Concurrency,
+    follows_asynchronous_matrix: bool,
     pub(crate) plugin: Mutex<Box<dyn Plugin>>,
 }
 
@@ -48,14 +49,25 @@ impl Plugins {
         Plugins::default()
     }
 
-    /// Adds a plugin. Its name stands in errors.
+    /// Adds a plugin. Its name stands in errors. One that fails already is told of when the run begins.
     pub fn add(&mut self, name: impl Into<String>, plugin: Box<dyn Plugin>) {
-        let events = plugin.events();
+        let name = name.into();
+        let mut asked = (Events::NONE, Concurrency::Serial, false);
+        let done = guard(&name, || {
+            let follows = plugin.follows_asynchronous_matrix();
+            asked = (plugin.events(), plugin.concurrency(), follows);
+            Ok(())
+        });
+        if let Err(failure) = done {
+            self.fail(failure);
+        }
+        let (events, concurrency, follows_asynchronous_matrix) = asked;
         self.events = self.events | events;
         self.entries.push(Entry {
-            name: name.into(),
+            name,
             events,
-            concurrency: plugin.concurrency(),
+            concurrency,
+            follows_asynchronous_matrix,
             plugin: Mutex::new(plugin),
         });
     }
@@ -74,6 +86,14 @@ impl Plugins {
     pub fn one_thread(&self) -> bool {
         let one = |e: &Entry| e.concurrency == Concurrency::OneThread;
         self.entries.iter().any(one)
+    }
+
+    /// Whether helper threads may execute matrix instructions while their waves go on: all plugins follow that
+    /// ([`Plugin::follows_asynchronous_matrix`]), and none is shown the state of a wave.
+    pub fn asynchronous_matrix(&self) -> bool {
+        let shown =
+            Events::BEFORE | Events::AFTER | Events::READS | Events::WRITES | Events::ACCESSES;
+        self.entries.iter().all(|e| e.follows_asynchronous_matrix) && !self.events.any(shown)
     }
 
     /// A number for a dispatch.

@@ -46,6 +46,13 @@ pub trait Plugin: Any + Send {
         Ok(())
     }
 
+    /// Whether it follows matrix instructions whose results come later: helper threads may execute some of them while their
+    /// wave goes on. [`Plugin::matrix`] is told when such an instruction is issued. Helpers take part only if all plugins
+    /// say so, and none of them subscribes to an event at which it can look at the state of a wave. Asked once.
+    fn follows_asynchronous_matrix(&self) -> bool {
+        false
+    }
+
     /// A code object has been loaded. Told where the loader is known: programs load code themselves.
     fn code_loaded(&mut self, _code: &Code<'_>) -> Outcome {
         Ok(())
@@ -98,7 +105,8 @@ pub trait Plugin: Any + Send {
     fn barrier(&mut self, _step: &Step<'_>, _barrier: Barrier) -> Outcome {
         Ok(())
     }
-    /// A matrix instruction is issued.
+    /// A matrix instruction is issued. Its results are there when the wave goes on, or, where
+    /// [`Plugin::follows_asynchronous_matrix`] allows it, when something needs them.
     fn matrix(&mut self, _step: &Step<'_>) -> Outcome {
         Ok(())
     }

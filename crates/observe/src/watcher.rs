@@ -30,11 +30,18 @@ macro_rules! tell {
 }
 
 impl<'p> Watcher<'p> {
-    /// The view of a worker that begins.
+    /// The view of a worker that begins. A plugin that fails to make an instance for it fails the dispatch.
     pub fn new(host: &'p Plugins) -> Watcher<'p> {
-        let seat = |entry: &'p Entry| Seat {
-            entry,
-            own: lock(&entry.plugin).worker(),
+        let seat = |entry: &'p Entry| {
+            let mut own = None;
+            let made = guard(&entry.name, || {
+                own = lock(&entry.plugin).worker();
+                Ok(())
+            });
+            if let Err(failure) = made {
+                host.fail(failure);
+            }
+            Seat { entry, own }
         };
         Watcher {
             host,

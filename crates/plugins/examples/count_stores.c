@@ -1,6 +1,6 @@
 /* An example of a loadable plugin: counts the bytes that each kernel stores to global memory.
  * cc -shared -fPIC -I crates/plugins/include -o count_stores.so crates/plugins/examples/count_stores.c
- * rocjitsu launch ... --plugin ./count_stores.so:path=stores.txt,limit=1000000 */
+ * rocjitsu launch ... --plugin ./count_stores.so:limit=1000000,file=stores.jsonl */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,6 @@ struct running {
 
 struct counter {
     const rocjitsu_host *host;
-    FILE *out;
     long long limit;
     struct running *running;
     char error[256];
@@ -43,28 +42,20 @@ static void *create(const rocjitsu_host *host, const char *json, char *error, si
     if (!self)
         return NULL;
     self->host = host;
+    if (host->minor < 1) {
+        snprintf(error, bytes, "this rocjitsu takes no records of plugins");
+        free(self);
+        return NULL;
+    }
     self->limit = -1;
-    self->out = stderr;
-    const char *limit = find(json, "limit"), *path = find(json, "path");
+    const char *limit = find(json, "limit");
     if (limit)
         self->limit = strtoll(limit, NULL, 10);
-    if (path && *path == '"') {
-        char name[512];
-        snprintf(name, sizeof name, "%.*s", (int)strcspn(path + 1, "\""), path + 1);
-        self->out = fopen(name, "w");
-        if (!self->out) {
-            snprintf(error, bytes, "cannot write %s", name);
-            free(self);
-            return NULL;
-        }
-    }
     return self;
 }
 
 static void destroy(void *data) {
     struct counter *self = data;
-    if (self->out != stderr)
-        fclose(self->out);
     while (self->running) {
         struct running *next = self->running->next;
         free(self->running);
@@ -90,16 +81,32 @@ static int dispatch_begins(void *data, const rocjitsu_dispatch *dispatch) {
     return 0;
 }
 
+/* Copies a name into a JSON string. */
+static void quote(char *to, size_t bytes, const char *name) {
+    size_t at = 0;
+    for (; *name && at + 3 < bytes; ++name) {
+        if (*name == '"' || *name == '\\')
+            to[at++] = '\\';
+        to[at++] = (unsigned char)*name < ' ' ? '?' : *name;
+    }
+    to[at] = 0;
+}
+
 static int dispatch_ends(void *data, const rocjitsu_end *end) {
     struct counter *self = data;
     struct running **at = place(self, end->id), *running = *at;
     if (!running)
         return 0;
-    fprintf(self->out, "%s: %llu bytes stored in %llu instructions\n", end->kernel, running->bytes,
-            (unsigned long long)end->wave_instructions);
-    fflush(self->out);
+    char name[512], text[768];
+    quote(name, sizeof name, end->kernel);
+    snprintf(text, sizeof text, "{\"dispatch\":%llu,\"kernel\":\"%s\",\"bytes_stored\":%llu,\"wave_instructions\":%llu}",
+             (unsigned long long)end->id, name, running->bytes, (unsigned long long)end->wave_instructions);
     *at = running->next;
     free(running);
+    if (self->host->record(self->host, text) != 0) {
+        snprintf(self->error, sizeof self->error, "the record of a dispatch cannot be written");
+        return 1;
+    }
     return 0;
 }
 
@@ -122,9 +129,9 @@ static int accesses(void *data, const rocjitsu_step *step, const rocjitsu_access
 
 static const rocjitsu_plugin plugin = {
     .abi = ROCJITSU_PLUGIN_ABI,
+    .minor = ROCJITSU_PLUGIN_MINOR,
     .events = ROCJITSU_DISPATCHES | ROCJITSU_ACCESSES,
-    .schema = "{\"type\":\"object\",\"properties\":{"
-              "\"path\":{\"type\":\"string\"},\"limit\":{\"type\":\"integer\"}}}",
+    .schema = "{\"type\":\"object\",\"properties\":{\"limit\":{\"type\":\"integer\"}}}",
     .create = create,
     .destroy = destroy,
     .error = error,

@@ -14,6 +14,9 @@ extern "C" {
 
 /* Version of everything in this file. A plugin of another version is refused. */
 #define ROCJITSU_PLUGIN_ABI 2u
+/* What has been added to the version; marked `since minor`. A plugin says in `rocjitsu_plugin.minor` what it was made for, and
+ * uses what `rocjitsu_host.minor` says is there. */
+#define ROCJITSU_PLUGIN_MINOR 1u
 
 /* Events, to be joined in `rocjitsu_plugin.events`. ROCJITSU_DISPATCHES includes loaded code. */
 enum {
@@ -135,6 +138,7 @@ typedef struct rocjitsu_touch {
 /* What the host offers. */
 typedef struct rocjitsu_host {
     uint32_t abi;
+    uint32_t minor;
     /* A register of the step's wave. */
     uint32_t (*vgpr)(const void *state, uint32_t number, uint32_t lane);
     uint32_t (*agpr)(const void *state, uint32_t number, uint32_t lane);
@@ -148,6 +152,10 @@ typedef struct rocjitsu_host {
     /* SCC (0 or 1) and MODE of the step's wave. */
     uint32_t (*scc)(const void *state);
     uint32_t (*mode)(const void *state);
+    /* Writes a record, the text of a JSON object, to where the run's records go; its key `plugin` is set to the plugin's name.
+     * `host` is the pointer that `create` was given, which is good until `destroy` returns. 0 if it is written. From any
+     * thread. Since minor 1. */
+    int (*record)(const struct rocjitsu_host *host, const char *json);
 } rocjitsu_host;
 
 /* A plugin. Callbacks return 0, or anything else for an error that ends the run; those that are NULL are not
@@ -156,6 +164,8 @@ typedef struct rocjitsu_plugin {
     uint32_t abi;
     uint32_t events;
     uint32_t threads;
+    /* ROCJITSU_PLUGIN_MINOR. From 1 on an option `file` is the host's, if the schema has none: where records go. */
+    uint32_t minor;
     /* JSON schema of the configuration: an object whose `properties` have a `type` (string, integer, number or
      * boolean) each. NULL: there is nothing to configure. */
     const char *schema;

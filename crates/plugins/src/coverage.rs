@@ -155,13 +155,24 @@ impl Plugin for Coverage {
             }
             self.lines.line(&record.to_string())?;
         }
+        let lcov = self.lcov.as_ref().map(|path| (path, self.lcov()));
+        if let Some((_, text)) = &lcov
+            && text.is_empty()
+        {
+            let record = json!({
+                "plugin": "coverage",
+                "event": "nothing",
+                "note": "the lcov file is empty: no line tables (-g) are known of the code that ran",
+            });
+            self.lines.line(&record.to_string())?;
+        }
         self.lines.flush()?;
-        let Some(path) = &self.lcov else {
+        let Some((path, text)) = &lcov else {
             return Ok(());
         };
         let failed = |e: std::io::Error| format!("cannot write {}: {e}", path.display());
         let sink = Sink::file(path).map_err(failed)?;
-        sink.write(&self.lcov()).map_err(failed)?;
+        sink.write(text).map_err(failed)?;
         sink.flush().map_err(failed)
     }
 }

@@ -454,10 +454,7 @@ impl Plugin for Fidelity {
             return Ok(());
         }
         let inst = &step.instruction.inst;
-        let vector = !matches!(
-            step.instruction.family,
-            Family::Scalar | Family::Control | Family::Other
-        );
+        let vector = !step.instruction.is_scalar() && step.instruction.family != Family::Other;
         let bitwise = !vector && roles::is_bitwise(inst);
         let exchange = state.exchange();
         let chosen = Chosen::new(step, registers, state);

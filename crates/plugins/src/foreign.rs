@@ -7,31 +7,41 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use rocjitsu_observe::{
-    Access, Barrier, Code, Concurrency, Dispatch, Ended, Events, Outcome, Plugin, State, Step,
-    Touch, Wave, Workgroup,
+    Access, Barrier, Code, Concurrency, Dispatch, Ended, Events, Lines, Outcome, Plugin, State,
+    Step, Touch, Wave, Workgroup,
 };
 use serde_json::{Map, Value};
 
 use crate::options::Options;
-use abi::Description;
+use abi::{Description, OwnHost};
 
 /// Longest text of an error that a plugin may write.
 const ERROR_BYTES: usize = 512;
 
-/// A loaded plugin. The shared object is never unloaded.
+/// A plugin that is at work. The shared object is never unloaded.
 struct Foreign {
     plugin: &'static Description,
     this: *mut c_void,
-    /// Whether it made `this`; what workers are given of a plugin that may be called concurrently calls it only.
+    /// What the plugin was given, as long as it is there.
+    host: *mut OwnHost,
+    /// Whether it made `this` and `host`; what workers are given of a plugin that may be called concurrently calls it only.
     owns: bool,
 }
 
 // SAFETY: the interface says that callbacks may come from any thread, one at a time. Workers have copies only of a
-// plugin that says that they may also come at once.
+// plugin that says that they may also come at once. What the host has is shared by threads (`Lines`) or not changed.
 unsafe impl Send for Foreign {}
 
-/// Loads a plugin and configures it.
-pub fn load(path: &Path, options: &Options) -> Result<Box<dyn Plugin>, String> {
+/// A shared object that describes a plugin.
+pub struct Loaded {
+    plugin: &'static Description,
+    schema: Value,
+    /// The file's name without its ending.
+    name: String,
+}
+
+/// Loads a plugin, without anything of it being called but what describes it.
+pub fn load(path: &Path) -> Result<Loaded, String> {
     // The loader searches for names without a slash.
     let path = std::path::absolute(path).map_err(|e| e.to_string())?;
     let name = CString::new(path.as_os_str().as_bytes()).map_err(|e| e.to_string())?;
@@ -76,36 +86,111 @@ pub fn load(path: &Path, options: &Options) -> Result<Box<dyn Plugin>, String> {
             .into_owned(),
         _ => String::new(),
     };
+    let schema = match schema.as_str() {
+        "" => Value::Null,
+        text => serde_json::from_str(text).map_err(|e| format!("its schema is no JSON: {e}"))?,
+    };
     if plugin.threads > abi::CONCURRENT {
         return Err(format!(
             "it has {} for `threads`, which is none of rocjitsu_threads",
             plugin.threads
         ));
     }
-    let configuration = configure(&schema, options)?;
-    let configuration = CString::new(configuration).map_err(|e| e.to_string())?;
-    let mut error = [0 as c_char; ERROR_BYTES];
-    let create = plugin.create.ok_or("it has no function `create`")?;
-    let this = create(
-        &abi::HOST,
-        configuration.as_ptr(),
-        error.as_mut_ptr(),
-        ERROR_BYTES,
-    );
-    if this.is_null() {
-        error[ERROR_BYTES - 1] = 0;
-        // SAFETY: the array ends with zero.
-        let text = unsafe { CStr::from_ptr(error.as_ptr()) }.to_string_lossy();
-        return Err(match text.is_empty() {
-            true => "it could not be made, and does not say why".to_owned(),
-            false => text.into_owned(),
-        });
+    if Events::from_bits(plugin.events).is_none() {
+        return Err(format!(
+            "it has {:#x} for `events`, which are not all events of version {}.{}",
+            plugin.events,
+            abi::VERSION,
+            abi::MINOR
+        ));
     }
-    Ok(Box::new(Foreign {
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    Ok(Loaded {
         plugin,
-        this,
-        owns: true,
-    }))
+        schema,
+        name: stem.into_owned(),
+    })
+}
+
+impl Loaded {
+    /// Whether it may write records (since minor version 1).
+    pub fn has_records(&self) -> bool {
+        self.plugin.minor > 0
+    }
+
+    /// Whether an option `file` is the host's: where its records go.
+    pub fn leaves_file(&self) -> bool {
+        self.has_records() && self.property("file").is_none()
+    }
+
+    fn properties(&self) -> Option<&Map<String, Value>> {
+        self.schema.get("properties")?.as_object()
+    }
+
+    fn property(&self, key: &str) -> Option<&Value> {
+        self.properties()?.get(key)
+    }
+
+    /// The configuration as JSON, each option as the type that the schema has for it.
+    pub fn configure(&self, options: &Options) -> Result<String, String> {
+        let mut configuration = Map::new();
+        for (key, text) in options.iter() {
+            let property = self.property(key).ok_or_else(|| {
+                let known = self.properties().into_iter().flat_map(Map::keys);
+                let known: Vec<&str> = known.map(String::as_str).collect();
+                format!("there is no option `{key}`; it has {}", known.join(", "))
+            })?;
+            let kind = property
+                .get("type")
+                .and_then(Value::as_str)
+                .unwrap_or("string");
+            let value = match kind {
+                "string" => Some(Value::from(text)),
+                "integer" => text.parse::<i64>().ok().map(Value::from),
+                "number" => text.parse::<f64>().ok().map(Value::from),
+                "boolean" => match text {
+                    "" | "true" | "on" => Some(Value::from(true)),
+                    "false" | "off" => Some(Value::from(false)),
+                    _ => None,
+                },
+                other => return Err(format!("its schema has the type `{other}` for `{key}`")),
+            };
+            let value = value
+                .ok_or_else(|| format!("`{text}` is no {kind}, as the option `{key}` wants"))?;
+            configuration.insert(key.to_owned(), value);
+        }
+        Ok(Value::from(configuration).to_string())
+    }
+
+    /// Makes the plugin with a configuration; its records go to `lines`.
+    pub fn create(self, configuration: &str, lines: Lines) -> Result<Box<dyn Plugin>, String> {
+        let plugin = self.plugin;
+        let configuration = CString::new(configuration).map_err(|e| e.to_string())?;
+        let mut error = [0 as c_char; ERROR_BYTES];
+        let create = plugin.create.ok_or("it has no function `create`")?;
+        let mut made = Foreign {
+            plugin,
+            this: std::ptr::null_mut(),
+            host: Box::into_raw(Box::new(OwnHost::new(self.name, lines))),
+            owns: true,
+        };
+        made.this = create(
+            made.host.cast(),
+            configuration.as_ptr(),
+            error.as_mut_ptr(),
+            ERROR_BYTES,
+        );
+        if made.this.is_null() {
+            error[ERROR_BYTES - 1] = 0;
+            // SAFETY: the array ends with zero.
+            let text = unsafe { CStr::from_ptr(error.as_ptr()) }.to_string_lossy();
+            return Err(match text.is_empty() {
+                true => "it could not be made, and does not say why".to_owned(),
+                false => text.into_owned(),
+            });
+        }
+        Ok(Box::new(made))
+    }
 }
 
 fn loader_error() -> String {
@@ -120,50 +205,16 @@ fn loader_error() -> String {
         .into_owned()
 }
 
-/// The configuration as JSON, each option as the type that the schema has for it.
-fn configure(schema: &str, options: &Options) -> Result<String, String> {
-    let schema: Value = match schema {
-        "" => Value::Null,
-        text => serde_json::from_str(text).map_err(|e| format!("its schema is no JSON: {e}"))?,
-    };
-    let properties = schema.get("properties").and_then(Value::as_object);
-    let mut configuration = Map::new();
-    for (key, text) in options.iter() {
-        let property = properties.and_then(|all| all.get(key)).ok_or_else(|| {
-            let known: Vec<&str> = properties
-                .into_iter()
-                .flat_map(|all| all.keys())
-                .map(String::as_str)
-                .collect();
-            format!("there is no option `{key}`; it has {}", known.join(", "))
-        })?;
-        let kind = property
-            .get("type")
-            .and_then(Value::as_str)
-            .unwrap_or("string");
-        let value = match kind {
-            "string" => Some(Value::from(text)),
-            "integer" => text.parse::<i64>().ok().map(Value::from),
-            "number" => text.parse::<f64>().ok().map(Value::from),
-            "boolean" => match text {
-                "" | "true" | "on" => Some(Value::from(true)),
-                "false" | "off" => Some(Value::from(false)),
-                _ => None,
-            },
-            other => return Err(format!("its schema has the type `{other}` for `{key}`")),
-        };
-        let value =
-            value.ok_or_else(|| format!("`{text}` is no {kind}, as the option `{key}` wants"))?;
-        configuration.insert(key.to_owned(), value);
-    }
-    Ok(Value::from(configuration).to_string())
-}
-
 impl Drop for Foreign {
     fn drop(&mut self) {
-        if let (Some(destroy), true) = (self.plugin.destroy, self.owns) {
+        if !self.owns {
+            return;
+        }
+        if let (Some(destroy), false) = (self.plugin.destroy, self.this.is_null()) {
             destroy(self.this);
         }
+        // SAFETY: it was made by `Box::into_raw`, and the plugin, which knew it, is gone.
+        drop(unsafe { Box::from_raw(self.host) });
     }
 }
 
@@ -215,7 +266,7 @@ impl Foreign {
 
 impl Plugin for Foreign {
     fn events(&self) -> Events {
-        Events::from_bits(self.plugin.events)
+        Events::from_bits(self.plugin.events).unwrap_or(Events::NONE)
     }
     fn concurrency(&self) -> Concurrency {
         match self.plugin.threads {
@@ -318,9 +369,11 @@ impl Plugin for Foreign {
         self.with_step(self.plugin.matrix, step, None)
     }
     fn finish(&mut self) -> Outcome {
-        match self.plugin.finish {
+        let told = match self.plugin.finish {
             Some(callback) => self.outcome(callback(self.this)),
             None => Ok(()),
-        }
+        };
+        // SAFETY: it lives as long as this, and nobody changes it.
+        told.and(unsafe { &*self.host }.flush())
     }
 }

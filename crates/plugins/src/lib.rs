@@ -8,6 +8,7 @@ mod coverage;
 mod fidelity;
 #[allow(unsafe_code, reason = "loadable plugins are C")]
 mod foreign;
+mod geometry;
 mod hazard;
 mod logging;
 mod memcheck;
@@ -23,5 +24,8 @@ mod trace;
 pub use counters::{Counter, Issue, issued, waited};
 pub use memcheck::MemoryWishes;
 pub use options::Options;
-pub use select::{Chosen, NAMES, PluginError, Selection, SinkKind, Sinks, build, check, make};
+pub use select::{
+    Chosen, Content, NAMES, PluginError, Selection, SinkKind, Sinks, Written, build, check, make,
+    numbered, writable,
+};
 pub use symbols::Symbols;

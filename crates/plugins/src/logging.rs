@@ -69,6 +69,10 @@ impl Plugin for Logging {
         }
     }
 
+    fn follows_asynchronous_matrix(&self) -> bool {
+        true
+    }
+
     fn code_loaded(&mut self, code: &Code<'_>) -> Outcome {
         self.record(json!({
             "event": "code",

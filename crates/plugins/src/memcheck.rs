@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use rocjitsu_isa::Target;
 use rocjitsu_observe::{
-    Access, AccessKind, Allocation, Code, Concurrency, Dispatch, Ended, Events, Family, Given,
-    Lines, MemoryView, Outcome, Plugin, Space, State, Step, Touch, Wave, Workgroup,
+    Access, AccessKind, Allocation, Code, Concurrency, Dispatch, Ended, Events, Given, Lines,
+    MemoryView, Outcome, Plugin, Space, State, Step, Touch, Wave, Workgroup,
 };
 use serde_json::{Value, json};
 
@@ -225,7 +225,7 @@ impl Memcheck {
 
     /// What is wrong with a global access.
     fn global(&mut self, step: &Step<'_>, access: &Access) -> Option<Wrong> {
-        let scalar = step.instruction.family == Family::Scalar;
+        let scalar = step.instruction.is_scalar();
         let running = self.running.get_mut(&step.wave.dispatch)?;
         let gpu = self.gpus.get(&running.gpu)?;
         // Compilers widen scalar loads as far as the line that they are in goes.
@@ -352,7 +352,7 @@ impl Memcheck {
         if matches!(inside.label.as_str(), "GTT" | "user pointer") {
             return None;
         }
-        let scalar = step.instruction.family == Family::Scalar;
+        let scalar = step.instruction.is_scalar();
         let byte = written.as_mut()?.access(&**memory, access, scalar)?;
         let mut detail = outside(inside, byte);
         detail["byte"] = format!("{byte:#x}").into();

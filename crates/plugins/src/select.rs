@@ -1,6 +1,7 @@
 //! Which plugins a run has, with which options, and where their records go.
 
 use std::io::{self, IsTerminal};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -62,7 +63,7 @@ pub enum SinkKind {
     Stderr,
     /// Standard output.
     Stdout,
-    /// A file for each plugin, `NAME.jsonl` in [`Sinks::directory`].
+    /// A file for each plugin, `NAME.log` in [`Sinks::directory`].
     File,
 }
 
@@ -90,6 +91,9 @@ pub struct Sinks {
     pub also: Option<Sink>,
     /// What takes the place of the standard streams while something else is drawn on the terminal.
     pub terminal: Option<Sink>,
+    /// Whether other processes of the run write to the same files, which somebody has emptied before: records go to their ends.
+    /// Files with the process's number in their names are new all the same.
+    pub append: bool,
 }
 
 /// All that a run asks for.
@@ -125,8 +129,7 @@ impl Chosen {
             sinks: Sinks {
                 kinds: kinds.collect::<Result<_, _>>()?,
                 directory: options.directory.clone(),
-                also: None,
-                terminal: None,
+                ..Sinks::default()
             },
         })
     }
@@ -163,18 +166,20 @@ pub struct PluginError {
 }
 
 /// Makes the host with all plugins of a run. Those that cannot be made are errors if they are required, else
-/// they are left out and told to `warn`. Records that have no place to go are an error either way.
+/// they are left out and told to `warn`. Records and documents that have no place to go are an error either way. Plugins that
+/// name the same file for their records share it.
 ///
 /// # Errors
 /// The first plugin that cannot be made, or whose records cannot be written.
 pub fn build(chosen: &Chosen, mut warn: impl FnMut(&PluginError)) -> Result<Plugins, PluginError> {
     let mut plugins = Plugins::new();
+    let mut opened = Opened::default();
     for selection in &chosen.plugins {
         let error = |what| PluginError {
             plugin: selection.name.clone(),
             what,
         };
-        match with_sinks(selection, &chosen.sinks) {
+        match with_sinks(selection, &chosen.sinks, &mut opened) {
             Ok(plugin) => plugins.add(selection.name.clone(), plugin.map_err(error)?),
             Err(what) if selection.required => return Err(error(what)),
             Err(what) => warn(&error(what)),
@@ -188,16 +193,105 @@ pub fn build(chosen: &Chosen, mut warn: impl FnMut(&PluginError)) -> Result<Plug
 /// # Errors
 /// What is wrong with its name or options, or with the file of a loadable one.
 pub fn check(selection: &Selection) -> Result<(), PluginError> {
-    let mut selection = selection.clone();
-    if !selection.is_file() {
-        selection.options.text("file");
-    }
-    match make(&selection, Lines::new(Vec::new())) {
+    let made = Ready::new(selection).and_then(|ready| ready.make(Lines::new(Vec::new())));
+    match made {
         Ok(_) => Ok(()),
         Err(what) => Err(PluginError {
-            plugin: selection.name,
+            plugin: selection.name.clone(),
             what,
         }),
+    }
+}
+
+/// What `%p` in the name of a file stands for: a process's number.
+pub fn numbered(name: &str, process: u64) -> PathBuf {
+    PathBuf::from(name.replace("%p", &process.to_string()))
+}
+
+/// Checks that a file can be written, before a run that may take long, and leaves what is there as it is. What is no regular
+/// file (a pipe, a terminal) is not touched.
+///
+/// # Errors
+/// It cannot.
+pub fn writable(path: &Path) -> io::Result<()> {
+    let mut options = std::fs::OpenOptions::new();
+    match std::fs::metadata(path) {
+        Ok(there) if there.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
+        Ok(there) if !there.is_file() => Ok(()),
+        Ok(_) => options.append(true).open(path).map(drop),
+        Err(_) => {
+            options.append(true).create(true).open(path)?;
+            std::fs::remove_file(path)
+        }
+    }
+}
+
+/// What a plugin writes to a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// Records, which several plugins and processes may write one behind the other.
+    Records,
+    /// A time line, written as a whole at the end.
+    Timeline,
+    /// Coverage for lcov, written as a whole at the end.
+    Lcov,
+}
+
+/// A file that a plugin writes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// Its name, in which `%p` may stand for the process's number.
+    pub name: String,
+    /// What is in it.
+    pub content: Content,
+}
+
+/// Options that name files which are written at the end.
+const DOCUMENTS: [(&str, Content); 2] = [("timeline", Content::Timeline), ("lcov", Content::Lcov)];
+
+impl Selection {
+    /// Files of a built-in plugin that are written at the end.
+    fn documents(&self) -> impl Iterator<Item = Written> {
+        let all = DOCUMENTS.iter().filter(|_| !self.is_file());
+        all.filter_map(|&(key, content)| {
+            let (_, name) = self.options.iter().find(|(known, _)| *known == key)?;
+            let name = name.to_owned();
+            Some(Written { name, content })
+        })
+    }
+}
+
+impl Chosen {
+    /// All files that the plugins write by their options and the sinks. What options of loadable plugins mean they have to be
+    /// loaded for; where `loads` is not set those are left out.
+    pub fn files(&self, loads: bool) -> Vec<Written> {
+        let mut all = Vec::new();
+        let directory = self.sinks.directory.as_deref().unwrap_or(Path::new("."));
+        for selection in &self.plugins {
+            let loaded = match selection.is_file() {
+                true if !loads => continue,
+                true => foreign::load(Path::new(&selection.name)).ok(),
+                false => None,
+            };
+            if selection.is_file() && !loaded.as_ref().is_some_and(|l| l.has_records()) {
+                continue;
+            }
+            let is_ours = loaded.is_none_or(|loaded| loaded.leaves_file());
+            let mut options = selection.options.iter();
+            let own = options.find(|(key, _)| *key == "file" && is_ours);
+            let name = match own {
+                Some((_, name)) => Some(name.to_owned()),
+                None if self.sinks.kinds.contains(&SinkKind::File) => {
+                    let file = directory.join(format!("{}.log", selection.short_name()));
+                    Some(file.to_string_lossy().into_owned())
+                }
+                None => None,
+            };
+            let content = Content::Records;
+            all.extend(name.map(|name| Written { name, content }));
+            all.extend(selection.documents());
+        }
+        all
     }
 }
 
@@ -213,29 +307,103 @@ fn is_file(name: &str) -> bool {
     name.contains('/') || name.ends_with(".so")
 }
 
+/// A plugin that can be made but for what `create` of a loadable one may find.
+struct Ready {
+    selection: Selection,
+    /// The file for its records, if it names one.
+    file: Option<String>,
+    loaded: Option<(foreign::Loaded, String)>,
+}
+
+impl Ready {
+    fn new(selection: &Selection) -> Result<Ready, String> {
+        let mut selection = selection.clone();
+        let named = |key: &str, name: &str| match name {
+            "" => Err(format!("the option `{key}` takes the name of a file")),
+            name => Ok(name.to_owned()),
+        };
+        if selection.is_file() {
+            let loaded = foreign::load(Path::new(&selection.name))?;
+            let file = match loaded.leaves_file() {
+                true => selection.options.text("file"),
+                false => None,
+            };
+            let file = file.map(|name| named("file", &name)).transpose()?;
+            let configuration = loaded.configure(&selection.options)?;
+            return Ok(Ready {
+                selection,
+                file,
+                loaded: Some((loaded, configuration)),
+            });
+        }
+        let file = selection.options.text("file");
+        let file = file.map(|name| named("file", &name)).transpose()?;
+        for (key, _) in DOCUMENTS {
+            if let Some(name) = selection.options.text(key) {
+                let path = numbered(&named(key, &name)?, std::process::id().into());
+                selection.options.set(key, path.to_string_lossy());
+            }
+        }
+        built_in(&selection, Lines::new(Vec::new()))?;
+        Ok(Ready {
+            selection,
+            file,
+            loaded: None,
+        })
+    }
+
+    /// Makes it; its records go to `lines`.
+    fn make(self, lines: Lines) -> Result<Box<dyn Plugin>, String> {
+        match self.loaded {
+            Some((loaded, configuration)) => loaded.create(&configuration, lines),
+            None => built_in(&self.selection, lines),
+        }
+    }
+
+    /// Whether it writes records.
+    fn has_records(&self) -> bool {
+        let loaded = self.loaded.as_ref();
+        loaded.is_none_or(|(loaded, _)| loaded.has_records())
+    }
+}
+
+impl Selection {
+    /// Its name, of a file without folder and ending.
+    fn short_name(&self) -> String {
+        let stem = Path::new(&self.name).file_stem();
+        match stem {
+            Some(stem) if self.is_file() => stem.to_string_lossy().into_owned(),
+            _ => self.name.clone(),
+        }
+    }
+}
+
 /// Makes a plugin with the sinks that it asks for. The outer error says what is wrong with the plugin, the inner one with
 /// the places for its records.
 fn with_sinks(
     selection: &Selection,
     sinks: &Sinks,
+    opened: &mut Opened,
 ) -> Result<Result<Box<dyn Plugin>, String>, String> {
-    if is_file(&selection.name) {
-        return make(selection, Lines::new(Vec::new())).map(Ok);
-    }
-    let mut selection = selection.clone();
-    let file = selection.options.text("file");
     // Nothing is written to before it is known that there is such a plugin.
-    make(&selection, Lines::new(Vec::new()))?;
-    let places = match file {
-        Some(path) => open(Path::new(&path)).map(|sink| vec![sink]),
-        None => places(&selection.name, sinks),
+    let ready = Ready::new(selection)?;
+    let places = match &ready.file {
+        Some(name) => opened.records(name, sinks.append).map(|sink| vec![sink]),
+        None if ready.has_records() => places(&selection.short_name(), sinks, opened),
+        None => Ok(Vec::new()),
     };
+    let mut documents = ready.selection.documents();
+    let checked = documents.try_for_each(|file| opened.document(Path::new(&file.name)));
+    drop(documents);
+    let places = places.and_then(|places| checked.map(|()| places));
     let mut places = match places {
         Ok(places) => places,
         Err(what) => return Ok(Err(what)),
     };
-    places.extend(sinks.also.clone());
-    make(&selection, Lines::new(places)).map(Ok)
+    if ready.has_records() {
+        places.extend(sinks.also.clone());
+    }
+    ready.make(Lines::new(places)).map(Ok)
 }
 
 /// Makes one plugin, whose records go to `lines`.
@@ -243,11 +411,12 @@ fn with_sinks(
 /// # Errors
 /// What is wrong with its name or options.
 pub fn make(selection: &Selection, lines: Lines) -> Result<Box<dyn Plugin>, String> {
+    Ready::new(selection)?.make(lines)
+}
+
+fn built_in(selection: &Selection, lines: Lines) -> Result<Box<dyn Plugin>, String> {
     let options = selection.options.clone();
     let name = selection.name.as_str();
-    if is_file(name) {
-        return foreign::load(Path::new(name), &options);
-    }
     if !NAMES.contains(&name) {
         return Err(format!(
             "there is none of this name; there are {}, and files with a path",
@@ -267,17 +436,56 @@ pub fn make(selection: &Selection, lines: Lines) -> Result<Box<dyn Plugin>, Stri
     }
 }
 
-/// A new file; `%p` in its name stands for the process's number.
-fn open(path: &Path) -> Result<Sink, String> {
-    let name = path.to_string_lossy();
-    let path = match name.contains("%p") {
-        true => PathBuf::from(name.replace("%p", &std::process::id().to_string())),
-        false => path.to_owned(),
-    };
-    Sink::file(&path).map_err(|e| format!("cannot write {}: {e}", path.display()))
+/// The files of a run's plugins, by device and inode: one is opened once, whatever it is called.
+#[derive(Default)]
+struct Opened {
+    records: Vec<((u64, u64), Sink)>,
+    documents: Vec<PathBuf>,
 }
 
-fn places(name: &str, sinks: &Sinks) -> Result<Vec<Sink>, String> {
+impl Opened {
+    /// A file for records; `%p` in its name stands for the process's number.
+    fn records(&mut self, name: &str, append: bool) -> Result<Sink, String> {
+        let path = numbered(name, std::process::id().into());
+        let failed = |e: io::Error| format!("cannot write {}: {e}", path.display());
+        let identity = |path: &Path| {
+            let there = std::fs::metadata(path).ok()?;
+            there.is_file().then(|| (there.dev(), there.ino()))
+        };
+        if let Some(this) = identity(&path)
+            && let Some((_, sink)) = self.records.iter().find(|(known, _)| *known == this)
+        {
+            return Ok(sink.clone());
+        }
+        if self.documents.contains(&path) {
+            return Err(format!("{} is written by another option", path.display()));
+        }
+        let sink = match append && !name.contains("%p") {
+            true => Sink::appending(&path),
+            false => Sink::file(&path),
+        };
+        let sink = sink.map_err(failed)?;
+        if let Some(this) = identity(&path) {
+            self.records.push((this, sink.clone()));
+        }
+        Ok(sink)
+    }
+
+    /// A file that is written at the end.
+    fn document(&mut self, path: &Path) -> Result<(), String> {
+        writable(path).map_err(|e| format!("cannot write {}: {e}", path.display()))?;
+        let known = std::fs::metadata(path).map(|there| (there.dev(), there.ino()));
+        let is_known = known.is_ok_and(|this| self.records.iter().any(|(known, _)| *known == this));
+        let is_plain = !path.exists() || path.is_file();
+        if is_known || is_plain && self.documents.iter().any(|other| other == path) {
+            return Err(format!("{} is written by another option", path.display()));
+        }
+        self.documents.push(path.to_owned());
+        Ok(())
+    }
+}
+
+fn places(name: &str, sinks: &Sinks, opened: &mut Opened) -> Result<Vec<Sink>, String> {
     let standard = |is_terminal: bool, stream: Sink| match &sinks.terminal {
         Some(instead) if is_terminal => instead.clone(),
         _ => stream,
@@ -293,7 +501,8 @@ fn places(name: &str, sinks: &Sinks) -> Result<Vec<Sink>, String> {
                 std::fs::create_dir_all(directory).map_err(|e| {
                     format!("cannot make the directory {}: {e}", directory.display())
                 })?;
-                open(&directory.join(format!("{name}.jsonl")))?
+                let file = directory.join(format!("{name}.log"));
+                opened.records(&file.to_string_lossy(), sinks.append)?
             }
         });
     }

@@ -1,18 +1,27 @@
-//! `throughput`: how fast each dispatch ran and what it was made of. It takes the engine's own counts and so costs
-//! nothing.
+//! `throughput`: how fast each dispatch ran and what it was made of, as records of AMD's schema `rocjitsu.throughput.v2`. It takes
+//! the engine's own counts and so costs nothing; nobody takes the time of single instructions.
 
-use rocjitsu_observe::{Ended, Events, Family, Lines, Outcome, Plugin};
+use foldhash::HashMap;
+use std::time::Instant;
+
+use rocjitsu_observe::{Dispatch, Ended, Events, Family, Lines, Outcome, Plugin};
 use serde_json::{Map, Value, json};
 
+use crate::geometry::{Geometry, describe, record};
 use crate::options::Options;
+
+/// The schema of the records.
+const SCHEMA: &str = "rocjitsu.throughput.v2";
 
 /// Makes the plugin.
 pub fn make(options: Options, lines: Lines) -> Result<Box<dyn Plugin>, String> {
     options.finish(&["file"])?;
     Ok(Box::new(Throughput {
         lines,
+        running: HashMap::default(),
         total: Sum::default(),
         dispatches: 0,
+        span: None,
     }))
 }
 
@@ -20,36 +29,57 @@ pub fn make(options: Options, lines: Lines) -> Result<Box<dyn Plugin>, String> {
 struct Sum {
     instructions: u64,
     waves: u64,
+    /// Seconds of the dispatches.
     seconds: f64,
     families: [u64; Family::ALL.len()],
 }
 
+/// Millions a second; 0 if it took no time.
+fn mips(instructions: u64, seconds: f64) -> f64 {
+    if seconds > 0.0 {
+        instructions as f64 / seconds / 1e6
+    } else {
+        0.0
+    }
+}
+
+/// A family as the schema has it: no instruction was timed by itself.
+fn family(instructions: u64, seconds: f64) -> Value {
+    let timed = (instructions == 0).then_some(0.0);
+    json!({
+        "instructions": instructions,
+        "untimed_instructions": instructions,
+        "execution_timing_valid": timed.is_some(),
+        "execution_seconds": timed,
+        "execution_mips": timed,
+        "dispatch_mips": mips(instructions, seconds),
+    })
+}
+
 impl Sum {
-    fn record(&self) -> Map<String, Value> {
-        let rate = if self.seconds > 0.0 {
-            self.instructions as f64 / self.seconds / 1e6
-        } else {
-            0.0
-        };
+    fn add(&self, record: &mut Map<String, Value>, wall: f64) {
         let families: Map<String, Value> = Family::ALL
             .iter()
             .zip(self.families)
-            .map(|(family, count)| (family.name().to_owned(), count.into()))
+            .map(|(kind, count)| (kind.name().to_owned(), family(count, self.seconds)))
             .collect();
-        let mut record = Map::new();
-        record.insert("wave_instructions".to_owned(), self.instructions.into());
-        record.insert("waves".to_owned(), self.waves.into());
-        record.insert("wall_seconds".to_owned(), json!(self.seconds));
-        record.insert("mips".to_owned(), json!(rate));
-        record.insert("families".to_owned(), families.into());
-        record
+        let mut add = |key: &str, value: Value| record.insert(key.to_owned(), value);
+        add("wall_seconds", json!(wall));
+        add("wave_instructions", self.instructions.into());
+        add("mips", json!(mips(self.instructions, wall)));
+        add("families", families.into());
+        add("waves", self.waves.into());
     }
 }
 
 struct Throughput {
     lines: Lines,
+    /// Dispatches under way, and when they began.
+    running: HashMap<u64, (Geometry, Instant)>,
     total: Sum,
     dispatches: u64,
+    /// From the first begin to the last end.
+    span: Option<(Instant, Instant)>,
 }
 
 impl Plugin for Throughput {
@@ -57,7 +87,22 @@ impl Plugin for Throughput {
         Events::DISPATCHES
     }
 
+    fn follows_asynchronous_matrix(&self) -> bool {
+        true
+    }
+
+    fn dispatch_begins(&mut self, dispatch: &Dispatch<'_>) -> Outcome {
+        let begun = (Geometry::of(dispatch), Instant::now());
+        self.running.insert(dispatch.id, begun);
+        Ok(())
+    }
+
     fn dispatch_ends(&mut self, ended: &Ended<'_>) -> Outcome {
+        let now = Instant::now();
+        let (geometry, begun) = self.running.remove(&ended.id).unzip();
+        let begun = begun.unwrap_or(now);
+        let first = self.span.map_or(begun, |(first, _)| first.min(begun));
+        self.span = Some((first, now));
         let sum = Sum {
             instructions: ended.instructions,
             waves: ended.waves,
@@ -71,11 +116,9 @@ impl Plugin for Throughput {
         for (total, n) in self.total.families.iter_mut().zip(sum.families) {
             *total += n;
         }
-        let mut record = sum.record();
-        record.insert("plugin".to_owned(), "throughput".into());
-        record.insert("event".to_owned(), "dispatch".into());
-        record.insert("dispatch".to_owned(), ended.id.into());
-        record.insert("kernel".to_owned(), ended.kernel.into());
+        let mut record = record("throughput", SCHEMA, "dispatch");
+        describe(&mut record, ended.id, ended.kernel, geometry.as_ref());
+        sum.add(&mut record, sum.seconds);
         if let Some(error) = ended.error {
             record.insert("error".to_owned(), error.into());
         }
@@ -83,10 +126,13 @@ impl Plugin for Throughput {
     }
 
     fn finish(&mut self) -> Outcome {
-        let mut record = self.total.record();
-        record.insert("plugin".to_owned(), "throughput".into());
-        record.insert("event".to_owned(), "summary".into());
+        let mut record = record("throughput", SCHEMA, "summary");
         record.insert("dispatches".to_owned(), self.dispatches.into());
+        let sum = self.total.seconds;
+        record.insert("dispatch_seconds_sum".to_owned(), json!(sum));
+        let span = self.span.map(|(first, last)| last - first);
+        let wall = span.map_or(0.0, |span| span.as_secs_f64());
+        self.total.add(&mut record, wall);
         self.lines.line(&Value::from(record).to_string())?;
         self.lines.flush()
     }

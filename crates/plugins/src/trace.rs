@@ -2,6 +2,7 @@
 //! workgroups in the trace-event format that ui.perfetto.dev and chrome://tracing open.
 
 use foldhash::{HashMap, HashSet};
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::thread::ThreadId;
@@ -17,6 +18,8 @@ use crate::options::Options;
 
 /// Instructions traced if the options do not say.
 const LIMIT: u64 = 10_000;
+/// Kernels that are named where none of the waves was to be traced.
+const NAMED: usize = 20;
 
 /// Makes the plugin.
 pub fn make(mut options: Options, lines: Lines) -> Result<Box<dyn Plugin>, String> {
@@ -35,6 +38,8 @@ pub fn make(mut options: Options, lines: Lines) -> Result<Box<dyn Plugin>, Strin
         wave: options.parse("wave")?,
         dispatch: options.parse("dispatch")?,
         kernel: options.text("kernel"),
+        any: false,
+        met: BTreeSet::new(),
         lines,
         number: HashMap::default(),
         timeline,
@@ -87,6 +92,10 @@ struct Trace {
     wave: Option<u32>,
     dispatch: Option<u64>,
     kernel: Option<String>,
+    /// Whether an instruction was recorded.
+    any: bool,
+    /// Kernels that were dispatched, as long as none was.
+    met: BTreeSet<String>,
     /// Instructions of each wave so far.
     number: HashMap<(u64, u64, u32), u64>,
     timeline: Option<PathBuf>,
@@ -297,6 +306,9 @@ impl Plugin for Trace {
     }
 
     fn dispatch_begins(&mut self, dispatch: &Dispatch<'_>) -> Outcome {
+        if !self.any && self.met.len() < NAMED {
+            self.met.insert(dispatch.kernel.to_owned());
+        }
         let running = Running {
             kernel: dispatch.kernel.to_owned(),
             queue: dispatch.queue,
@@ -375,11 +387,22 @@ impl Plugin for Trace {
             self.record(step, &[], state)?;
         }
         *self.number.entry(key).or_default() += 1;
+        self.any = true;
         self.limit -= 1;
         Ok(())
     }
 
     fn finish(&mut self) -> Outcome {
+        if self.instructions && !self.any {
+            let note = "no wave was what the options ask for";
+            let record = json!({
+                "plugin": "trace",
+                "event": "nothing",
+                "note": note,
+                "kernels_dispatched": self.met,
+            });
+            self.lines.line(&record.to_string())?;
+        }
         self.lines.flush()?;
         let Some(path) = &self.timeline else {
             return Ok(());

@@ -173,6 +173,11 @@ pub fn before_fork() {
     STREAMS.hold_for_fork();
 }
 
+/// In a forked child, if [`before_fork`] was not called.
+pub fn after_unseen_fork() {
+    STREAMS.renew_after_fork(BTreeSet::new());
+}
+
 /// After a fork, in parent and child: the streams are usable in both.
 pub fn after_fork() {
     STREAMS.release_after_fork();

@@ -104,12 +104,20 @@ pub fn after_fork_in_parent() {
 /// After a fork, in the child: its devices belong to the parent's driver.
 pub fn after_fork_in_child() {
     PATHS.release_after_fork();
-    for fd in range(0, c_int::MAX) {
-        if kind(fd) == Some(Kind::Device)
-            && let Some(slot) = slot(fd)
-        {
-            slot.store(Kind::Inherited as u8, Ordering::Release);
-        }
+    range(0, c_int::MAX).into_iter().for_each(inherit);
+}
+
+/// The same where [`before_fork`] was not called.
+pub fn after_unseen_fork() {
+    PATHS.renew_after_fork(BTreeMap::new());
+    (0..LIMIT as c_int).for_each(inherit);
+}
+
+fn inherit(fd: c_int) {
+    if kind(fd) == Some(Kind::Device)
+        && let Some(slot) = slot(fd)
+    {
+        slot.store(Kind::Inherited as u8, Ordering::Release);
     }
 }
 

@@ -45,6 +45,16 @@ impl<T> Lock<T> {
         }
     }
 
+    /// In a forked child that nothing was prepared for: whoever held the lock is not here, and what it guards may be half changed. It is
+    /// left where it is, and `fresh` takes its place.
+    pub fn renew_after_fork(&self, fresh: T) {
+        if self.held.swap(true, Ordering::Acquire) {
+            // SAFETY: no other thread of this process has been here; the old value is not dropped.
+            unsafe { self.value.get().write(fresh) };
+        }
+        self.held.store(false, Ordering::Release);
+    }
+
     /// Opens the lock after [`Lock::hold_for_fork`], in parent and child.
     pub fn release_after_fork(&self) {
         self.held.store(false, Ordering::Release);

@@ -17,7 +17,9 @@ pub fn driver() -> Result<Driver, String> {
     let variable = |name| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
     let config = Config::from_environment(variable).map_err(|error| error.to_string())?;
     let machine = config.machine().map_err(|error| error.to_string())?;
-    let chosen = Chosen::configured(&machine.options.plugins)?;
+    let mut chosen = Chosen::configured(&machine.options.plugins)?;
+    // `rocjitsu run` has emptied the files that its processes share.
+    chosen.sinks.append = variable("ROCJITSU_FINDINGS").is_some();
     let left_out = |error: &PluginError| {
         eprintln!("rocjitsu: warning: {error}; the program runs without it");
     };

@@ -1,4 +1,5 @@
-//! Which paths are worth asking the driver about. The test is a comparison of prefixes and allocates nothing.
+//! Which paths are worth asking the driver about. The test is a comparison of prefixes and allocates nothing, unless a path is
+//! spelled oddly.
 
 use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt;
@@ -22,9 +23,27 @@ const PREFIXES: [&[u8]; 9] = [
     b"/sys/devices/pci",
 ];
 
+/// An absolute path without repeated slashes and `.`, if it has any.
+fn respelled(path: &[u8]) -> Option<Vec<u8>> {
+    let odd = |pair: &[u8]| pair == b"//" || pair == b"/.";
+    if !path.windows(2).any(odd) {
+        return None;
+    }
+    let mut plain = Vec::with_capacity(path.len());
+    for part in path.split(|byte| *byte == b'/') {
+        if !part.is_empty() && part != b"." {
+            plain.push(b'/');
+            plain.extend(part);
+        }
+    }
+    Some(plain)
+}
+
 /// Whether the driver is worth asking about an absolute path. Once there is a driver, everything in `/dev` and `/sys`
 /// is: it knows best, and links may lead anywhere.
 fn claims(path: &[u8]) -> bool {
+    let spelled = respelled(path);
+    let path = spelled.as_deref().unwrap_or(path);
     let below = |directory: &[u8]| path.starts_with(directory);
     if !below(b"/dev/") && !below(b"/sys/") {
         return false;
@@ -126,7 +145,8 @@ mod tests {
             // SAFETY: a C string.
             unsafe { candidate(libc::AT_FDCWD, path.as_ptr()) }.is_some()
         };
-        assert!(ask(c"/dev/kfd"));
+        assert!(ask(c"/dev/kfd") && ask(c"//dev/kfd") && ask(c"/dev//kfd") && ask(c"/./dev/./kfd"));
+        assert!(ask(c"/sys//class/kfd/") && !ask(c"//etc/passwd") && !ask(c"/dev/.kfd"));
         assert!(ask(c"/dev/dri/renderD128"));
         assert!(ask(c"/sys/class/kfd/kfd/topology/nodes"));
         assert!(!ask(c"/dev/null"));

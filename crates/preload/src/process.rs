@@ -4,9 +4,10 @@
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicU32, Ordering};
 
 use libc::c_int;
+use rocjitsu_gpu::memory::kept;
 use rocjitsu_kfd::{Driver, Errno, around_waits};
 
 use crate::guard::{self, Inside, KeepErrno, set_errno};
@@ -34,6 +35,7 @@ pub fn this_process() -> i32 {
 /// Runs when the library is loaded. Hooks that are called earlier still work: nothing has forked yet.
 extern "C" fn loaded() {
     OWNER.store(this_process(), Ordering::Relaxed);
+    make_mark();
     measure::start();
     // SAFETY: the handlers are functions of this library, which is never unloaded.
     unsafe {
@@ -52,20 +54,62 @@ extern "C" fn loaded() {
 )]
 static LOADED: extern "C" fn() = loaded;
 
-/// Whether the tables in memory are about this process; false in a child of `vfork`.
+/// Whether the tables in memory are about this process; false in a child of `vfork`. A child of `_Fork` or of a plain system
+/// call, which run no handlers, is noticed here.
 pub fn is_this_process() -> bool {
     let owner = OWNER.load(Ordering::Relaxed);
-    owner == 0 || owner == this_process()
+    owner == 0 || owner == this_process() || is_unseen_fork()
+}
+
+/// A byte that is 1 here and in a child of `vfork`, which has the same memory; the kernel gives any other child a page of zeros.
+static MARK: AtomicPtr<AtomicU8> = AtomicPtr::new(std::ptr::null_mut());
+
+fn make_mark() {
+    const PAGE: usize = 4096;
+    // SAFETY: a fresh page at an address of the kernel's choice, which is never unmapped.
+    unsafe {
+        let page = libc::syscall(
+            libc::SYS_mmap,
+            0,
+            PAGE,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+            -1,
+            0,
+        );
+        let page = std::ptr::with_exposed_provenance_mut::<AtomicU8>(page as usize);
+        if page.addr() % PAGE == 0 && libc::madvise(page.cast(), PAGE, libc::MADV_WIPEONFORK) == 0 {
+            (*page).store(1, Ordering::Relaxed);
+            MARK.store(page, Ordering::Release);
+        }
+    }
+}
+
+/// Sets the mark; returns what it was.
+fn set_mark() -> Option<u8> {
+    let mark = MARK.load(Ordering::Acquire);
+    // SAFETY: null, or the page of `make_mark`.
+    unsafe { mark.as_ref() }.map(|mark| mark.swap(1, Ordering::AcqRel))
+}
+
+/// Whether this is a forked child in which no handler ran; it becomes a process of its own now.
+fn is_unseen_fork() -> bool {
+    if set_mark() != Some(0) {
+        return false;
+    }
+    fds::after_unseen_fork();
+    dirs::after_unseen_fork();
+    become_child();
+    true
 }
 
 /// The driver, if there is one and it is this process's.
 pub fn existing() -> Option<&'static Driver> {
-    let driver = DRIVER.load(Ordering::Acquire);
-    if driver.is_null() || !is_this_process() {
+    if !is_made() || !is_this_process() {
         return None;
     }
-    // SAFETY: the pointer comes from a leaked box.
-    Some(unsafe { &*driver })
+    // SAFETY: null (a forked child may just have been noticed), or from a leaked box.
+    unsafe { DRIVER.load(Ordering::Acquire).as_ref() }
 }
 
 /// The driver, made now if need be. The caller is [`Inside`].
@@ -149,12 +193,61 @@ pub fn ask_existing<R>(
     guarded(|| question(driver))
 }
 
+/// Lets an existing driver make a mapping of a file, in the middle of [`change`] or not. `None` if there is no file, it is not
+/// the driver's, or the call is its `own`.
+pub fn mapping<R>(
+    fd: c_int,
+    own: bool,
+    map: impl FnOnce(&'static Driver) -> Option<Result<R, Errno>>,
+) -> Option<Result<R, Errno>> {
+    if own || fd < 0 || !is_made() {
+        return None;
+    }
+    let _inside = Inside::enter();
+    let _errno = KeepErrno::now();
+    let driver = existing()?;
+    guarded(|| map(driver))
+}
+
 /// Tells an existing driver something.
 pub fn tell(message: impl FnOnce(&'static Driver)) {
     let _ = ask_existing(|driver| {
         message(driver);
         Some(Ok(()))
     });
+}
+
+/// Makes a call of the program's that takes away or replaces memory of its own in `ranges`, each a start and bytes: GPUs
+/// that may have some of it lose it first. `replaced` says what of it is other memory, if anything, after the call.
+pub fn change<R>(
+    ranges: &[(usize, usize)],
+    call: impl FnOnce() -> R,
+    replaced: impl FnOnce(&R, &mut dyn FnMut(usize, usize)),
+) -> R {
+    if !ranges.iter().any(|&(start, bytes)| may_lend(start, bytes)) {
+        return call();
+    }
+    let Some(_inside) = Inside::enter() else {
+        return call();
+    };
+    let ranges: Vec<_> = ranges
+        .iter()
+        .map(|&(start, bytes)| (start as u64, bytes as u64))
+        .collect();
+    let errno = KeepErrno::now();
+    let change = existing().and_then(|driver| guarded(|| driver.host_change(&ranges).map(Ok)));
+    drop(errno);
+    let done = call();
+    let _errno = KeepErrno::now();
+    if let Some(Ok(change)) = change {
+        let _ = catch_unwind(AssertUnwindSafe(|| {
+            replaced(&done, &mut |start, bytes| {
+                change.replaced(start as u64, bytes as u64);
+            });
+            drop(change);
+        }));
+    }
+    done
 }
 
 /// A panic must not unwind into the program: the call fails with EIO instead.
@@ -183,12 +276,20 @@ extern "C" fn after_fork_in_parent() {
 extern "C" fn after_fork_in_child() {
     dirs::after_fork();
     fds::after_fork_in_child();
+    set_mark();
+    become_child();
+    guard::reset_after_fork();
+}
+
+/// Forgets what is the parent's.
+fn become_child() {
+    kept::forget_all();
     gdb::after_fork_in_child();
     // The threads of the parent's driver are not here, and its locks may be held: it is left alone for ever.
     DRIVER.store(std::ptr::null_mut(), Ordering::Release);
     OWNER.store(this_process(), Ordering::Relaxed);
     STATE.store(NONE, Ordering::Release);
-    guard::reset_after_fork();
+    rocjitsu_kfd::after_fork();
 }
 
 unsafe extern "C" {

@@ -97,6 +97,18 @@ fn null<T>() -> *mut T {
     std::ptr::null_mut()
 }
 
+/// `errno` = ENOSYS and the address that says so.
+fn failed() -> *mut c_void {
+    set_errno(libc::ENOSYS);
+    libc::MAP_FAILED
+}
+
+/// `errno` = ENOSYS and `SIG_ERR`.
+fn refused() -> libc::sighandler_t {
+    set_errno(libc::ENOSYS);
+    libc::SIG_ERR
+}
+
 /// A plain system call, for functions that are needed while dlsym runs.
 macro_rules! direct {
     ($number:ident $(, $argument:expr)*) => {
@@ -242,6 +254,17 @@ functions! {
         as (c_int, *const c_char, *mut *mut *mut dirent64, Filter, Compare), else missing();
     fn glob(pattern: *const c_char, flags: c_int, failed: Failed, out: *mut Glob) -> c_int,
         as (*const c_char, c_int, Failed, *mut Glob), else missing();
+
+    fn brk(end: *mut c_void) -> c_int, as (*mut c_void), else missing();
+    fn sbrk(bytes: libc::intptr_t) -> *mut c_void, as (libc::intptr_t), else failed();
+    fn shmat(id: c_int, at: *const c_void, flags: c_int) -> *mut c_void, as (c_int, *const c_void, c_int), else failed();
+    fn shmdt(at: *const c_void) -> c_int, as (*const c_void), else missing();
+    fn sigaction(signal: c_int, new: *const libc::sigaction, old: *mut libc::sigaction) -> c_int,
+        as (c_int, *const libc::sigaction, *mut libc::sigaction), else missing();
+    fn signal(signal: c_int, handler: libc::sighandler_t) -> libc::sighandler_t, as (c_int, libc::sighandler_t),
+        else refused();
+    fn sysv_signal(signal: c_int, handler: libc::sighandler_t) -> libc::sighandler_t, as (c_int, libc::sighandler_t),
+        else refused();
 
     fn abort() -> (), as (), else ();
     fn pthread_create(thread: *mut libc::pthread_t, attributes: *const libc::pthread_attr_t, start: Start, argument: *mut c_void) -> c_int,

@@ -55,6 +55,11 @@ fn memory() -> &'static Path {
     PROGRAM.get_or_init(|| compile("memory"))
 }
 
+fn lost() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| compile("lost"))
+}
+
 fn with_library(program: impl AsRef<std::ffi::OsStr>) -> Command {
     let mut command = Command::new(program);
     command.env("LD_PRELOAD", library());
@@ -108,12 +113,42 @@ checks! {
         raw_mappings_are_the_same_pages,
         no_gpu_is_touched,
         handlers_interrupt_waits_as_they_say,
+        the_drivers_files_are_not_the_programs,
+        few_descriptors_are_enough,
+        unseen_children_open_anew,
+        handlers_may_do_anything,
+        blocked_signals_stay_blocked,
     ;
     memory:
         exported_buffers_have_their_size,
         received_devices_are_devices,
         pages_that_vanish_are_taken_from_the_gpu,
     ;
+    lost:
+        freed_blocks_are_faults,
+        plain_system_calls_are_faults,
+        protected_pages_are_faults_and_stay_protected,
+        truncated_files_are_faults_and_stay_mapped,
+        detached_segments_are_faults,
+        a_data_segment_that_shrinks_is_a_fault,
+        moved_pages_are_faults,
+        memory_may_go_in_the_middle_of_a_copy,
+        nothing_is_written_once_it_is_unmapped,
+        large_packets_do_not_hold_up_the_program,
+        memory_may_go_under_a_kernel,
+        what_comes_after_is_not_touched,
+        what_stays_keeps_its_registration,
+        handlers_of_the_program_are_its_own,
+    ;
+}
+
+#[test]
+fn plain_system_calls_take_the_drivers_files() {
+    let name = "plain_system_calls_take_the_drivers_files";
+    let output = succeeds(with_library(processes()).arg(name));
+    let text = String::from_utf8(output.stderr).unwrap();
+    let said = "was closed or replaced by a plain system call";
+    assert_eq!(text.matches(said).count(), 1, "{text}");
 }
 
 #[test]

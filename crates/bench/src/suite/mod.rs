@@ -240,8 +240,13 @@ fn measure(row: &Row, options: &Options, host: &Host, peers: &Peers) -> Result<F
     let many = one.workgroups >= rows::MANY;
     let asked = goal.scaling.or(many.then_some(rows::OF_MANY));
     let asked = asked.filter(|_| host.threads >= 2);
+    // As far as the host's memory lets any two threads.
+    let asked = asked.map(|limit| match goal.copies {
+        Some(bytes) => limit.min(native::copy_scaling(bytes, options.repeat.max(5))),
+        None => limit,
+    });
     if let Some(limit) = asked.filter(|limit| scaling < *limit) {
-        missed.push(format!("all threads at least {limit} times one"));
+        missed.push(format!("all threads at least {limit:.2} times one"));
     }
     let over = tinygrad.map(|peer| rate / peer);
     if over.is_some_and(|over| over < 20.0) {

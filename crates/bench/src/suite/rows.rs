@@ -10,6 +10,8 @@ pub struct Goal {
     pub mib: Option<f64>,
     /// Time on one thread over time on two, at least.
     pub scaling: Option<f64>,
+    /// Bytes that it copies: no more is asked of its scaling than what two threads of this host reach that do nothing else.
+    pub copies: Option<usize>,
 }
 
 /// Workgroups from which on a kernel must gain [`OF_MANY`] from two threads.
@@ -58,6 +60,16 @@ impl Row {
         Row { goal, ..self }
     }
 
+    /// It does little but copy 16 MiB.
+    const fn copies(self) -> Row {
+        let copies = Some(16 << 20);
+        let goal = Goal {
+            copies,
+            ..self.goal
+        };
+        Row { goal, ..self }
+    }
+
     /// One workgroup of several waves with matrix work.
     const fn alone(self) -> Row {
         let scaling = Some(1.5);
@@ -82,6 +94,7 @@ const fn perf(group: &'static str, kernel: &'static str, target: &'static str) -
             seconds: None,
             mib: None,
             scaling: None,
+            copies: None,
         },
     }
 }
@@ -164,8 +177,8 @@ pub const ROWS: &[Row] = &[
     perf(MEMORY, "lds_strided", "gfx950").peer(),
     perf(MEMORY, "lds_atomics", "gfx1100").peer(),
     perf(MEMORY, "lds_barrier", "gfx950").peer(),
-    perf(MEMORY, "copy_dword", "gfx950").quick().peer(),
-    perf(MEMORY, "copy_dwordx4", "gfx1100").peer(),
+    perf(MEMORY, "copy_dword", "gfx950").quick().peer().copies(),
+    perf(MEMORY, "copy_dwordx4", "gfx1100").peer().copies(),
     perf(MEMORY, "gather", "gfx950").peer(),
     perf(MEMORY, "atomic_hot", "gfx950").peer(),
     perf(MEMORY, "atomic_spread", "gfx950").peer(),

@@ -134,32 +134,70 @@ pub fn write<W: Write + Seek>(
     Ok(())
 }
 
-/// Writes a checkpoint so that at `path` there is all of it or what was there before. Returns its size in bytes.
+/// Most links that are followed one after the other, as in the kernel.
+const MOST_LINKS: usize = 40;
+
+/// Where the file of a path lies or would lie: links are followed.
+fn followed(path: &Path) -> io::Result<PathBuf> {
+    let mut path = path.to_owned();
+    for _ in 0..MOST_LINKS {
+        match std::fs::read_link(&path) {
+            Ok(to) => path = path.parent().unwrap_or(Path::new("")).join(to),
+            Err(_) => return Ok(path),
+        }
+    }
+    Err(io::Error::other("too many symbolic links"))
+}
+
+/// The folder of a path.
+fn folder(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}
+
+/// Whether a checkpoint can be written at a path: there is nothing, or a regular file that it replaces.
 ///
 /// # Errors
 ///
-/// As [`write()`]; a folder that cannot be written.
+/// Something else is there; its folder cannot be written.
+pub fn can_hold(path: &Path) -> io::Result<()> {
+    let path = followed(path)?;
+    if std::fs::metadata(&path).is_ok_and(|there| !there.is_file()) {
+        return Err(io::Error::other(
+            "it is no regular file, and a checkpoint takes the place of what is there",
+        ));
+    }
+    tempfile::tempfile_in(folder(&path)).map(drop)
+}
+
+/// Writes a checkpoint so that at `path` there is all of it or what was there before; if that is a symbolic link, then where it
+/// points to. Returns its size in bytes.
+///
+/// # Errors
+///
+/// As [`write()`]; a folder that cannot be written; something at `path` that is no regular file.
 pub fn create(
     path: &Path,
     state: &[u8],
     pages: impl FnOnce(&mut PageSink<'_>) -> anyhow::Result<()>,
 ) -> anyhow::Result<u64> {
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
-        _ => PathBuf::from("."),
-    };
+    can_hold(path)?;
+    let path = followed(path)?;
+    let folder = folder(&path);
     let mut file = tempfile::Builder::new()
         .prefix(".checkpoint-")
-        .tempfile_in(&folder)?;
+        .tempfile_in(folder)?;
     let mut buffer = BufWriter::with_capacity(1 << 20, file.as_file_mut());
     write(&mut buffer, state, pages)?;
     buffer.flush()?;
     drop(buffer);
     file.as_file().sync_all()?;
     let bytes = file.as_file().metadata()?.len();
-    file.persist(path).map_err(|error| error.error)?;
+    file.persist(&path).map_err(|error| error.error)?;
     // The new name is in the folder, which has to reach the disk as well.
-    File::open(&folder)?.sync_all()?;
+    File::open(folder)?.sync_all()?;
     Ok(bytes)
 }
 
@@ -206,8 +244,14 @@ pub fn read<R: Read + Seek>(mut from: R) -> Result<Checkpoint<R>, FileError> {
         .map(|c| if c.is_control() { '?' } else { c })
         .collect();
     let format = number(8, 4) as u32;
-    if format != FORMAT || number(12, 4) != HEAD as u64 {
+    if format != FORMAT {
         return Err(FileError::Format { format, version });
+    }
+    if number(12, 4) != HEAD as u64 {
+        return Err(FileError::Damaged(format!(
+            "a head of {} bytes, where format {FORMAT} has one of {HEAD}",
+            number(12, 4)
+        )));
     }
     let Some((stated, digest)) = head.split_at_checked(HEAD - 32) else {
         return Err(short(head.len()));
@@ -362,6 +406,50 @@ mod tests {
             text.contains("format 2, written by rocjitsu 9.9.9-rc?;") && text.contains("format 1"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn a_head_of_another_length_is_damage() {
+        for at in 12..16 {
+            let mut bad = sample();
+            bad[at] ^= 1;
+            let text = all(&bad).unwrap_err().to_string();
+            assert!(text.starts_with("damaged: a head of "), "{at}: {text}");
+        }
+    }
+
+    /// A link stays one, and what is no file stays what it is.
+    #[test]
+    fn a_checkpoint_takes_the_place_of_files_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let keep = |name: &str| create(&at(name), b"the state", |_| Ok(()));
+        std::fs::write(at("old"), "old").unwrap();
+        for (link, to) in [("link", "old"), ("twice", "link"), ("dangling", "new")] {
+            std::os::unix::fs::symlink(to, at(link)).unwrap();
+        }
+        for (name, file) in [("twice", "old"), ("dangling", "new")] {
+            keep(name).unwrap();
+            assert!(at(name).symlink_metadata().unwrap().is_symlink(), "{name}");
+            let bytes = std::fs::read(at(file)).unwrap();
+            assert!(bytes.starts_with(&MAGIC), "{name}");
+        }
+        let pipe = std::process::Command::new("mkfifo")
+            .arg(at("pipe"))
+            .status();
+        assert!(pipe.unwrap().success());
+        std::os::unix::fs::symlink("pipe", at("to_pipe")).unwrap();
+        std::os::unix::fs::symlink("loop", at("loop")).unwrap();
+        std::fs::create_dir(at("folder")).unwrap();
+        for name in ["pipe", "to_pipe", "folder", "loop", "nowhere/x"] {
+            assert!(
+                can_hold(&at(name)).is_err() && keep(name).is_err(),
+                "{name}"
+            );
+        }
+        use std::os::unix::fs::FileTypeExt as _;
+        assert!(at("pipe").metadata().unwrap().file_type().is_fifo());
+        assert!(can_hold(Path::new("/dev/full")).is_err());
     }
 
     #[test]

@@ -10,17 +10,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anyhow::{Context, Result, bail};
 use rocjitsu_debug::{Address, Listener};
 use rocjitsu_observe::Sink;
+use rocjitsu_plugins::writable;
 use serde_json::{Value, json};
 
 use super::Status;
 use super::fidelity::FidelityArgs;
 use super::plugins::Watching;
 use super::report::Destination;
+use crate::checkpoint::file::can_hold;
 use crate::cli::UsageError;
 use crate::launch::element::ElementType;
 use crate::launch::npy::Array;
 use crate::launch::{Buffer, Launch};
-use crate::output::{HEAD, Output, chain, is_broken_pipe, styled, warn};
+use crate::output::{HEAD, Output, chain, failure, is_broken_pipe, styled, warn};
 use crate::session::{Session, Until};
 use crate::tui;
 
@@ -178,6 +180,7 @@ pub struct End<'a> {
     prints: Vec<(usize, Print)>,
     report: Option<Written>,
     gdb: Option<Address>,
+    asked: Arc<AtomicBool>,
 }
 
 /// A report that is to be written: where, and what plugins record until then.
@@ -223,7 +226,31 @@ impl EndArgs {
         }
     }
 
-    /// Checks the options against a launch, before it runs. `file`: as for [`EndArgs::file`]; `files`: buffers that other options write to files.
+    /// Waits for SIGUSR1 if a checkpoint is wanted by it: the signal would end the process before. What is returned is set by it.
+    ///
+    /// # Errors
+    ///
+    /// The system does not let us.
+    pub fn wait_for_signal(&self) -> Result<Arc<AtomicBool>> {
+        let asked = Arc::new(AtomicBool::new(false));
+        if self.at == Some(Point::Signal) {
+            signal_hook::flag::register(signal_hook::consts::SIGUSR1, asked.clone())
+                .context("cannot wait for SIGUSR1")?;
+            let process = std::process::id();
+            warn(&format_args!(
+                "SIGUSR1 to process {process} writes the checkpoint"
+            ));
+        }
+        Ok(asked)
+    }
+
+    /// Whether JSON is printed.
+    pub fn is_json(&self) -> bool {
+        self.json
+    }
+
+    /// Checks the options against a launch, before it runs. `file`: as for [`EndArgs::file`]; `files`: buffers that other options
+    /// write to files; `asked`: from [`EndArgs::wait_for_signal`].
     ///
     /// # Errors
     ///
@@ -233,6 +260,7 @@ impl EndArgs {
         launch: &Launch,
         file: Option<&Path>,
         mut files: Vec<(usize, PathBuf)>,
+        asked: Arc<AtomicBool>,
     ) -> Result<End<'_>> {
         let gdb = self.debugger(file)?;
         if self.tui && !tui::is_possible() {
@@ -244,7 +272,10 @@ impl EndArgs {
             let buffer = buffer_of(launch, file.argument, "--out")?;
             files.push((buffer, file.path.clone()));
         }
-        writable(&files)?;
+        all_writable(&files)?;
+        if let Some(path) = &self.checkpoint {
+            can_hold(path).with_context(|| format!("cannot write {}", path.display()))?;
+        }
         let mut prints = Vec::new();
         for print in &self.print {
             prints.push((buffer_of(launch, print.argument, "--print")?, *print));
@@ -263,6 +294,7 @@ impl EndArgs {
             files,
             prints,
             gdb,
+            asked,
             report: self.report.as_ref().map(written).transpose()?,
         })
     }
@@ -330,10 +362,16 @@ impl End<'_> {
         plugins: Option<&Watching>,
         out: &mut Output,
     ) -> Result<Status> {
-        let asked = Arc::new(AtomicBool::new(false));
         let until = match self.args.at {
             None => Until::End,
-            Some(Point::Dispatch(number)) => Until::Dispatch(number),
+            Some(Point::Dispatch(number)) => {
+                // The one under way has begun.
+                let begun = session.dispatches() as u64 + u64::from(session.workgroups().is_some());
+                if u64::from(number) <= begun {
+                    bail!("--at dispatch:{number}: {begun} have begun already");
+                }
+                Until::Dispatch(number)
+            }
             Some(Point::Instruction(number)) => {
                 let executed = session.instructions();
                 if number < executed {
@@ -341,11 +379,7 @@ impl End<'_> {
                 }
                 Until::Instruction(number)
             }
-            Some(Point::Signal) => {
-                signal_hook::flag::register(signal_hook::consts::SIGUSR1, asked.clone())
-                    .context("cannot wait for SIGUSR1")?;
-                Until::Asked(&asked)
-            }
+            Some(Point::Signal) => Until::Asked(&self.asked),
         };
         let ended = match &self.gdb {
             Some(address) => debug(session, address).map(|()| true),
@@ -359,7 +393,8 @@ impl End<'_> {
                 ),
             },
         };
-        // They may have something to say of a run that failed; why it failed is more important.
+        // They may have something to say of a run that failed; why it failed is more important. What they say of one that did
+        // not is no reason to lose its results.
         let told = plugins.map_or(Ok(()), Watching::finish);
         let ended = match (ended, &self.report) {
             (Err(error), Some(report)) => {
@@ -368,7 +403,6 @@ impl End<'_> {
             }
             (ended, _) => ended?,
         };
-        told?;
         match &self.args.checkpoint {
             Some(path) if !ended => return self.keep(session, path, out),
             Some(path) => {
@@ -380,7 +414,7 @@ impl End<'_> {
             None => {}
         }
         let missed = self.is_kept() && self.args.at != Some(Point::Signal);
-        let status = self.finish(session, out)?;
+        let status = self.finish(session, told, out)?;
         Ok(if missed { Status::Bad } else { status })
     }
 
@@ -424,10 +458,15 @@ impl End<'_> {
         Ok(Status::Good)
     }
 
-    /// Writes files and reports.
-    fn finish(&self, session: &Session, out: &mut Output) -> Result<Status> {
+    /// Writes files and reports. `told`: what plugins said at the end.
+    fn finish(&self, session: &Session, told: Result<()>, out: &mut Output) -> Result<Status> {
         let (launch, args) = (&session.launch, self.args);
         let report = session.report()?;
+        let mut said = report.json(args.check);
+        if let Err(error) = &told {
+            said["ok"] = false.into();
+            said["error"] = chain(error).into();
+        }
         for (index, path) in &self.files {
             if let (Some(buffer), Some(content)) =
                 (launch.buffers.get(*index), report.contents.get(*index))
@@ -436,10 +475,10 @@ impl End<'_> {
             }
         }
         if let Some(written) = &self.report {
-            written.write(report.json(args.check))?;
+            written.write(said.clone())?;
         }
         if args.json {
-            out.json(&report.json(args.check))?;
+            out.json(&said)?;
         } else {
             report.text(args.check, out)?;
         }
@@ -450,8 +489,12 @@ impl End<'_> {
                 print_elements(buffer, content, print, out)?;
             }
         }
+        if let Err(error) = &told {
+            out.flush()?;
+            failure(error);
+        }
         let exact = args.fidelity.accepts(&launch.kernel.name, &report.forms());
-        Ok(if args.check && !report.good() || !exact {
+        Ok(if args.check && !report.good() || !exact || told.is_err() {
             Status::Bad
         } else {
             Status::Good
@@ -503,7 +546,7 @@ fn buffer_of(launch: &Launch, argument: usize, option: &str) -> Result<usize> {
 }
 
 /// Checks that each file can be written, before a run that may take long; leaves what is there as it is.
-fn writable(files: &[(usize, PathBuf)]) -> Result<()> {
+fn all_writable(files: &[(usize, PathBuf)]) -> Result<()> {
     for (number, (_, path)) in files.iter().enumerate() {
         if files.iter().take(number).any(|(_, other)| other == path) {
             return Err(usage(format!(
@@ -511,16 +554,7 @@ fn writable(files: &[(usize, PathBuf)]) -> Result<()> {
                 path.display()
             )));
         }
-        let existed = path.exists();
-        std::fs::OpenOptions::new()
-            .append(true)
-            .create(true)
-            .open(path)
-            .with_context(|| format!("cannot write {}", path.display()))?;
-        if !existed {
-            std::fs::remove_file(path)
-                .with_context(|| format!("cannot write {}", path.display()))?;
-        }
+        writable(path).with_context(|| format!("cannot write {}", path.display()))?;
     }
     Ok(())
 }

@@ -21,6 +21,8 @@ pub struct Host {
     pub gpu: Gpu,
     /// Worker threads.
     pub threads: usize,
+    /// Threads that take matrix instructions off waves, besides these.
+    pub helpers: usize,
     /// What computes the lanes.
     pub backend: Backend,
     /// What is compiled.
@@ -120,6 +122,7 @@ pub struct Request {
 struct Named {
     gpu: Gpu,
     threads: Option<u32>,
+    helpers: u32,
     lanes: Option<String>,
 }
 
@@ -145,6 +148,7 @@ impl Request {
             return Ok(Some(Named {
                 gpu,
                 threads: None,
+                helpers: 0,
                 lanes: None,
             }));
         };
@@ -154,6 +158,7 @@ impl Request {
         Ok(Some(Named {
             gpu,
             threads: config.options.threads,
+            helpers: config.options.helpers,
             lanes: config.options.lanes,
         }))
     }
@@ -167,9 +172,9 @@ impl Request {
         if let Some((path, config)) = self.config()? {
             show_warnings(&path, &config);
         }
-        let (gpu, threads, configured) = match self.named()? {
-            Some(named) => (Some(named.gpu), named.threads, named.lanes),
-            None => (preset_for_target(target.name()), None, None),
+        let (gpu, threads, helpers, configured) = match self.named()? {
+            Some(named) => (Some(named.gpu), named.threads, named.helpers, named.lanes),
+            None => (preset_for_target(target.name()), None, 0, None),
         };
         let threads = self.threads.or(threads);
         let gpu = gpu.ok_or_else(|| UsageError(format!("{target} is decoded, not executed")))?;
@@ -192,6 +197,7 @@ impl Request {
         Ok(Host {
             gpu,
             threads: threads.map_or(cores, |threads| threads.clamp(1, 1024) as usize),
+            helpers: helpers as usize,
             backend,
             compiler: jit::Options::from_environment().map_err(UsageError)?,
             eager_registers: self.eager_registers,

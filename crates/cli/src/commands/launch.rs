@@ -99,6 +99,7 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Status> {
 }
 
 fn launch(args: &Args, file: &Path, out: &mut Output) -> Result<Status> {
+    let asked = args.end.wait_for_signal()?;
     let launch = prepare(args, file)?;
     // Files and prints are checked before the kernel runs, which may take long.
     let mut files = Vec::new();
@@ -107,11 +108,18 @@ fn launch(args: &Args, file: &Path, out: &mut Output) -> Result<Status> {
             files.push((*index, path.to_owned()));
         }
     }
-    let end = args.end.prepare(&launch, args.file.as_deref(), files)?;
+    let end = args
+        .end
+        .prepare(&launch, args.file.as_deref(), files, asked)?;
     let request = args.gpu.request()?;
     let host = request.resolve(launch.code.target(), args.gpu.lanes())?;
     lds_fits(args, &launch, host.gpu.lds_kib << 10)?;
     let configured = args.gpu.plugins()?;
+    if args.end.is_json() && configured.sinks.iter().any(|sink| sink == "stdout") {
+        return Err(usage(
+            "--json and the sink stdout of the configuration: what is there would be no JSON",
+        ));
+    }
     let wishes = args.plugins.memory(&configured)?;
     let plugins = args.plugins.make(&configured, end.sink(), end.is_drawn())?;
     if end.is_kept() && plugins.is_some() {
@@ -165,8 +173,12 @@ fn from_description(args: &Args, file: &Path) -> Result<Launch> {
         ("--lds", args.lds != 0),
     ];
     if let Some((option, _)) = code_object_only.iter().find(|(_, given)| *given) {
+        let is = match std::fs::read(file) {
+            Ok(text) if text.trim_ascii_start().starts_with(b"{") => "a description",
+            _ => "neither a code object nor a bundle of them",
+        };
         return Err(usage(format!(
-            "{option} goes with a code object, but {} is a description",
+            "{option} goes with a code object, but {} is {is}",
             file.display()
         )));
     }

@@ -1,7 +1,6 @@
 //! The option that chooses plugins, shared by the commands that run kernels.
 
 use std::io::IsTerminal;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Result;
@@ -102,13 +101,5 @@ impl PluginArgs {
             format!("{}:{}", selection.name, options.join(","))
         };
         self.plugins.iter().map(one).collect::<Vec<_>>().join(";")
-    }
-
-    /// The files that the options' plugins write records or time lines to; `process` is the number in their names.
-    pub fn files(&self, process: u64) -> Vec<PathBuf> {
-        let options = self.plugins.iter().flat_map(|plugin| plugin.options.iter());
-        let files = options.filter(|(key, _)| matches!(*key, "file" | "timeline"));
-        let named = |name: &str| name.replace("%p", &process.to_string()).into();
-        files.map(|(_, name)| named(name)).collect()
     }
 }

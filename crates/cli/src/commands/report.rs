@@ -5,7 +5,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use serde_json::Value;
 
+use rocjitsu_plugins::writable;
+
 use super::Status;
+use crate::cli::UsageError;
 use crate::output::Output;
 use crate::page::{Records, page};
 
@@ -29,12 +32,26 @@ pub struct Args {
 ///
 /// A file that cannot be read or holds something else, a page that cannot be written.
 pub fn run(args: &Args, _: &mut Output) -> Result<Status> {
+    let beside = || args.files.first().map(|file| file.with_extension("html"));
+    let to = args.output.clone().or_else(beside).unwrap_or_default();
+    let place = |path: &Path| path.canonicalize().ok();
+    if let Some(there) = place(&to)
+        && there.is_file()
+        && args
+            .files
+            .iter()
+            .any(|file| place(file).as_ref() == Some(&there))
+    {
+        return Err(UsageError(format!(
+            "the page would take the place of {}, which it is made of; say with --output where it goes",
+            to.display()
+        ))
+        .into());
+    }
     let mut records = Records::default();
     for file in &args.files {
         read(&mut records, file)?;
     }
-    let beside = || args.files.first().map(|file| file.with_extension("html"));
-    let to = args.output.clone().or_else(beside).unwrap_or_default();
     write(&to, &page(&records))?;
     Ok(Status::Good)
 }
@@ -73,12 +90,7 @@ impl Destination {
     /// It cannot: better to know before a run that may take long.
     pub fn new(path: &Path) -> Result<Destination> {
         let refused = || format!("cannot write the report {}", path.display());
-        let mut options = std::fs::OpenOptions::new();
-        options
-            .append(true)
-            .create(true)
-            .open(path)
-            .with_context(refused)?;
+        writable(path).with_context(refused)?;
         Ok(Destination(path.to_owned()))
     }
 

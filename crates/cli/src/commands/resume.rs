@@ -39,6 +39,7 @@ pub fn run(args: &Args, out: &mut Output) -> Result<Status> {
 }
 
 fn resume(args: &Args, file: &Path, out: &mut Output) -> Result<Status> {
+    let asked = args.end.wait_for_signal()?;
     let instead = Instead {
         threads: args.threads,
         lanes: args.lanes,
@@ -46,7 +47,7 @@ fn resume(args: &Args, file: &Path, out: &mut Output) -> Result<Status> {
     let mut session = Session::load(file, instead)?;
     let end = args
         .end
-        .prepare(&session.launch, args.file.as_deref(), Vec::new())?;
+        .prepare(&session.launch, args.file.as_deref(), Vec::new(), asked)?;
     end.check_repeat(session.repeat())?;
     end.run(&mut session, None, out)
 }

@@ -59,7 +59,14 @@ fn write(table: &ThreadTable, out: &mut impl Write) -> Result<()> {
             row.engines, row.dispatch, row.helpers, row.cost
         )?;
     }
-    writeln!(out, "{} work on waves", plural(table.threads, "thread"))?;
+    write!(out, "{} work on waves", plural(table.threads, "thread"))?;
+    match table.helpers {
+        0 => writeln!(out)?,
+        n => {
+            let them = if n == 1 { "takes" } else { "take" };
+            writeln!(out, ", {} {them} matrix instructions", plural(n, "helper"))?;
+        }
+    }
     Ok(())
 }
 

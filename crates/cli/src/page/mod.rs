@@ -69,7 +69,8 @@ mod tests {
                 "faults":[{{"gpu":{quoted},"text":{quoted}}}]}}"#
             ),
             &format!(
-                r#"{{"plugin":"instruction_mix","kernel":{quoted},"wave_instructions":1,"mnemonics":{{{quoted}:1}}}}
+                r#"{{"plugin":"instruction_mix","kernel_name":{quoted},"wave_instructions":1,"mnemonics":{{{quoted}:{{"executions":1,"family":{quoted}}}}}}}
+{{"schema":"rocjitsu.throughput.v2","record":{quoted},"kernel_name":{quoted},"families":{{{quoted}:{{"instructions":{quoted}}}}}}}
 {{"plugin":"race","kernel":{quoted},"first":{{{quoted}:{quoted}}}}}
 {{"plugin":{quoted},{quoted}:{quoted}}}
 {{"plugin":"memcheck","event":"heat","label":{quoted},"start":"0x1000","bytes":8192,"pages":[[0,1,2]]}}"#
@@ -94,6 +95,29 @@ mod tests {
                 "{part}"
             );
         }
+    }
+
+    /// Records of AMD's plugins name a schema: they are those of ours.
+    #[test]
+    fn records_with_a_schema_alone_are_read() {
+        let page = page_of(&[
+            r#"{"schema":"rocjitsu.throughput.v2","record":"dispatch","dispatch_id":1,"kernel_name":"axpy","wave_instructions":5,"mips":1.5,"families":{"scalar":{"instructions":3},"vector":{"instructions":2}}}"#,
+            r#"{"schema":"rocjitsu.instruction_mix.v1","record":"dispatch","kernel_name":"axpy","mnemonics":{"v_fma_f32":{"executions":7}}}
+{"schema":"rocjitsu.instruction_mix.v1","record":"dispatch","kernel_name":"axpy","mnemonics":{"v_fma_f32":{"executions":4}}}
+{"schema":"rocjitsu.instruction_mix.v1","record":"summary","mnemonics":{"v_fma_f32":{"executions":11}}}"#,
+        ]);
+        let section = |id: &str| {
+            let from = format!("<section id=\"{id}\">");
+            let rest = page.split(&from).nth(1).expect(id);
+            rest.split("</section>").next().unwrap_or(rest)
+        };
+        let throughput = section("throughput");
+        assert!(throughput.contains("<th>scalar</th>") && throughput.contains("data-n=\"3\""));
+        let mix = section("mix");
+        assert!(
+            mix.contains("<h3>axpy</h3>") && mix.contains("data-n=\"11"),
+            "{mix}"
+        );
     }
 
     #[test]

@@ -79,7 +79,11 @@ impl Records {
                 self.add(name, record)?;
             }
         }
-        if let Some(Value::String(plugin)) = object.remove("plugin") {
+        let plugin = match object.remove("plugin") {
+            Some(Value::String(plugin)) => Some(plugin),
+            _ => of_schema(&object),
+        };
+        if let Some(plugin) = plugin {
             self.plugins.entry(plugin).or_default().push(object);
         } else if let Some(Value::Array(events)) = object.get("traceEvents") {
             let slices = slices(events);
@@ -94,6 +98,15 @@ impl Records {
         }
         Ok(())
     }
+}
+
+/// The plugin of a record that names a schema, such as `rocjitsu.throughput.v2`, in place of one.
+fn of_schema(object: &Object) -> Option<String> {
+    let (name, version) = text(object, "schema")
+        .strip_prefix("rocjitsu.")?
+        .rsplit_once(".v")?;
+    let is_number = !version.is_empty() && version.bytes().all(|b| b.is_ascii_digit());
+    is_number.then(|| name.to_owned())
 }
 
 /// A number, whatever kind it is of.

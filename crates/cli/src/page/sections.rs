@@ -30,7 +30,7 @@ pub fn all(records: &Records) -> Vec<(&'static str, &'static str, Markup)> {
     add("timeline", "Time line", timeline(records));
     add("mix", "Instruction mix", mix(records));
     add("heat", "Heat of memory", heat(records));
-    add("throughput", "Throughput", plain(records, "throughput"));
+    add("throughput", "Throughput", throughput(records));
     add("coverage", "Coverage", plain(records, "coverage"));
     add("driver", "Driver", driver(records));
     add("other", "Other records", other(records));
@@ -226,16 +226,26 @@ fn timeline(records: &Records) -> Option<Markup> {
 
 fn mix(records: &Records) -> Option<Markup> {
     const NAMED: usize = 30;
-    let all = records.plugins.get("instruction_mix")?;
+    let mut kernels: BTreeMap<&str, BTreeMap<&str, f64>> = BTreeMap::new();
+    for record in records.plugins.get("instruction_mix")? {
+        let mnemonics = record.get("mnemonics").and_then(Value::as_object);
+        for (name, one) in mnemonics.into_iter().flatten() {
+            // The summary has all of it once more.
+            if let Some(kernel) = record.get("kernel_name").and_then(Value::as_str) {
+                let count = one.get("executions").and_then(Value::as_f64);
+                let all = kernels.entry(kernel).or_default().entry(name).or_default();
+                *all += count.unwrap_or(0.0);
+            }
+        }
+    }
     Some(html! {
-        @for kernel in all {
-            @let mut counts: Vec<(String, f64)> = kernel.get("mnemonics").and_then(Value::as_object).into_iter().flatten()
-                .map(|(name, count)| (name.clone(), count.as_f64().unwrap_or(0.0))).collect();
+        @for (kernel, counts) in &kernels {
+            @let mut counts: Vec<(String, f64)> = counts.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect();
             @let () = counts.sort_by(|a, b| b.1.total_cmp(&a.1));
             @let listed: Vec<Object> = counts.iter().map(|(name, count)| {
                 Object::from_iter([("instruction".to_owned(), name.as_str().into()), ("count".to_owned(), json!(count))])
             }).collect();
-            h3 { (text(kernel, "kernel")) }
+            h3 { (kernel) }
             (chart::bars(counts.get(..NAMED.min(counts.len())).unwrap_or_default()))
             details { summary { "All " (counts.len()) } (table(listed.iter())) }
         }
@@ -285,6 +295,39 @@ fn heat(records: &Records) -> Option<Markup> {
             (chart::heat(&pages(record), (number(record, "bytes") / PAGE).ceil().max(1.0) as usize))
         }
     })
+}
+
+/// Records of `throughput`, with the instructions of each family in a column.
+fn throughput(records: &Records) -> Option<Markup> {
+    const COLUMNS: [&str; 10] = [
+        "record",
+        "dispatch_id",
+        "kernel_name",
+        "workgroups",
+        "dispatches",
+        "wave_instructions",
+        "wall_seconds",
+        "dispatch_seconds_sum",
+        "mips",
+        "error",
+    ];
+    let mut columns = COLUMNS.map(str::to_owned).to_vec();
+    let mut rows = records.plugins.get("throughput")?.clone();
+    for row in &mut rows {
+        let Some(Value::Object(families)) = row.remove("families") else {
+            continue;
+        };
+        for (name, family) in families {
+            if let Some(count) = family.get("instructions") {
+                row.insert(name.clone(), count.clone());
+            }
+            if !columns.contains(&name) {
+                columns.push(name);
+            }
+        }
+    }
+    let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
+    Some(of(&columns, rows.iter()))
 }
 
 fn plain(records: &Records, plugin: &str) -> Option<Markup> {

@@ -271,6 +271,14 @@ impl Jit {
         self.threshold
     }
 
+    /// Whether matrix products with a simple rule are compiled.
+    pub(crate) fn compiles_products(&self) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        return self.native.has_products();
+        #[cfg(not(target_arch = "x86_64"))]
+        false
+    }
+
     /// Whether the host has code for a node.
     pub(crate) fn supports(&self, _graph: &Graph, _node: &Node) -> bool {
         #[cfg(target_arch = "x86_64")]

@@ -130,11 +130,11 @@ impl Info {
 /// The family of a class.
 pub fn family(class: Class) -> Family {
     match class {
-        Class::Salu | Class::Smem => Family::Scalar,
+        Class::Salu => Family::Scalar,
         Class::Valu => Family::Vector,
         Class::Matrix => Family::Matrix,
         Class::Lds => Family::Lds,
-        Class::Vmem => Family::Global,
+        Class::Smem | Class::Vmem => Family::Global,
         Class::Control => Family::Control,
     }
 }

@@ -1,9 +1,10 @@
 //! Which wave of a workgroup which thread runs: one atomic word per wave. Threads take waves that are ready, those they
 //! ran before first, and put them back with what they wait for. Nobody is woken: a thread without a wave looks again.
 //!
-//! Waves of one interval between barriers go on together: one that stops before its first load, or its first store to LDS,
-//! behind a barrier ([`State::Ahead`]) waits until the others have had as many turns in that interval, as if all ran in turn on
-//! one thread. So no wave stores where another one, which some thread is just running, has yet to load.
+//! Waves of one interval between barriers go on together: one that stops before its first store to LDS behind a barrier
+//! ([`State::Ahead`]) waits until the others have had as many turns in that interval, as if all ran in turn on one thread. So
+//! no wave stores where another one, which some thread is just running, has yet to load. A stop before its first load counts as
+//! a turn, but it goes on at once ([`Board::goes_on`]): what it may only do later than the others is to store.
 
 use super::atomics::{AtomicBool, AtomicU64, Ordering};
 
@@ -42,18 +43,68 @@ pub enum Claim {
 
 /// The waves of a workgroup.
 pub struct Board {
-    slots: Box<[Slot]>,
+    slots: Slots,
     /// Waves that can run and that no thread has run yet.
     fresh: AtomicU64,
     closed: AtomicBool,
 }
 
-/// A wave's words, on a cache line of their own: a thread that runs the same waves again and again fetches none from another core.
-#[repr(align(128))]
+/// A wave's words.
 struct Slot {
     word: AtomicU64,
     /// How often the wave was put back; grows before the word changes.
     puts: AtomicU64,
+}
+
+/// The words of all waves. Those of waves that one thread is likely to run lie together, apart from the others: a thread that
+/// runs the same waves again and again fetches nothing from another core but what these have to tell.
+struct Slots {
+    lines: Box<[Line]>,
+    count: usize,
+    /// Two to the power of this waves have their words on a line.
+    shift: u32,
+}
+
+/// Waves that have their words on a line, at most.
+const TOGETHER: usize = 8;
+
+#[repr(align(128))]
+struct Line([Slot; TOGETHER]);
+
+/// Two to the power of this waves of `count` have their words on a line, where so many threads are to have equal shares.
+pub fn shift(count: usize, threads: usize) -> u32 {
+    (count / threads.max(1)).clamp(1, TOGETHER).ilog2()
+}
+
+impl Slots {
+    /// Words for so many threads.
+    fn new(words: &[u64], threads: usize) -> Slots {
+        let shift = shift(words.len(), threads);
+        let slot = |&word: &u64| Slot {
+            word: AtomicU64::new(word),
+            puts: AtomicU64::new(0),
+        };
+        let nobody = pack(State::Held, NOBODY, Mark::new(0, 0));
+        let line = |words: &[u64]| {
+            Line(std::array::from_fn(|i| {
+                slot(words.get(i).unwrap_or(&nobody))
+            }))
+        };
+        Slots {
+            lines: words.chunks(1 << shift).map(line).collect(),
+            count: words.len(),
+            shift,
+        }
+    }
+
+    #[inline(always)]
+    fn at(&self, index: usize) -> &Slot {
+        &self.lines[index >> self.shift].0[index & ((1 << self.shift) - 1)]
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &Slot> {
+        (0..self.count).map(|index| self.at(index))
+    }
 }
 
 /// The waves that a thread was the last one to run, a bit for each, as far as it knows.
@@ -177,24 +228,22 @@ fn home(word: u64) -> u8 {
 const NOBODY: u8 = u8::MAX;
 
 impl Board {
-    /// Waves in the given states, each with its interval and how many turns it has had in it.
-    pub fn new(waves: impl IntoIterator<Item = (State, u32, u8)>) -> Board {
-        let slot = |(state, interval, turns)| Slot {
-            word: AtomicU64::new(pack(state, NOBODY, Mark::new(interval, turns))),
-            puts: AtomicU64::new(0),
-        };
-        let slots: Box<[Slot]> = waves.into_iter().map(slot).collect();
-        let runs = |slot: &&Slot| state(slot.word.load(Ordering::Relaxed)) != State::Held;
+    /// Waves in the given states, each with its interval and how many turns it has had in it, for so many threads.
+    pub fn new(waves: impl IntoIterator<Item = (State, u32, u8)>, threads: usize) -> Board {
+        let word = |(state, interval, turns)| pack(state, NOBODY, Mark::new(interval, turns));
+        let words: Vec<u64> = waves.into_iter().map(word).collect();
+        let runs = |&&word: &&u64| state(word) != State::Held;
         Board {
-            fresh: AtomicU64::new(slots.iter().filter(runs).count() as u64),
-            slots,
+            fresh: AtomicU64::new(words.iter().filter(runs).count() as u64),
+            slots: Slots::new(&words, threads),
             closed: AtomicBool::new(false),
         }
     }
 
-    /// The last wave: whoever has run none yet looks behind it.
-    pub fn last(&self) -> usize {
-        self.slots.len().saturating_sub(1)
+    /// The wave behind which the thread with this number begins to look, the first one from the first wave on.
+    pub fn start(&self, number: u8) -> usize {
+        let count = self.slots.count.max(1);
+        (usize::from(number) * (1 << self.slots.shift) + count - 1) % count
     }
 
     /// Looks for a wave for thread `me`, behind wave `last`, which is one of them. Waves that it ran before (`own`) go first,
@@ -209,14 +258,14 @@ impl Board {
         (faithful, patient): (bool, bool),
         reached: impl Fn(u8, u32) -> bool,
     ) -> Claim {
-        let count = self.slots.len();
+        let count = self.slots.count;
         let behind = |step: usize| match last + step {
             index if index >= count => index - count,
             index => index,
         };
         let (mut waits, known) = (false, *own);
         for index in (1..=count).map(behind).filter(|&index| known.has(index)) {
-            let word = self.slots[index].word.load(Ordering::Acquire);
+            let word = self.slots.at(index).word.load(Ordering::Acquire);
             match state(word) {
                 _ if home(word) != me => own.remove(index),
                 State::Barrier { slot, phase } if !reached(slot, phase) => waits = patient,
@@ -261,7 +310,7 @@ impl Board {
             _ => Some((index, word)),
         };
         for index in order {
-            let word = self.slots[index].word.load(Ordering::Acquire);
+            let word = self.slots.at(index).word.load(Ordering::Acquire);
             match state(word) {
                 State::Barrier { slot, phase } if !reached(slot, phase) => {}
                 State::Ready | State::Barrier { .. } if home(word) == me => {
@@ -333,7 +382,7 @@ impl Board {
             State::Barrier { .. } => Mark::of(word).past_barrier(),
             _ => Mark::of(word),
         };
-        let taken = self.slots[index].word.compare_exchange(
+        let taken = self.slots.at(index).word.compare_exchange(
             word,
             pack(State::Running, me, mark),
             Ordering::Acquire,
@@ -345,9 +394,17 @@ impl Board {
         taken.is_ok()
     }
 
+    /// A wave that thread `me` runs comes to a stop in this interval at which it need not wait. That it has come so far is
+    /// what others wait for.
+    pub fn goes_on(&self, index: usize, me: u8, interval: u32) {
+        let word = &self.slots.at(index).word;
+        let mark = Mark::of(word.load(Ordering::Relaxed)).after_turn(interval);
+        word.store(pack(State::Running, me, mark), Ordering::Release);
+    }
+
     /// Thread `me` puts a wave back, which is in this interval now.
     pub fn put(&self, index: usize, me: u8, state: State, interval: u32) {
-        let Slot { word, puts } = &self.slots[index];
+        let Slot { word, puts } = self.slots.at(index);
         // Nobody else writes them now. Whoever sees the count sees what the wave did.
         puts.store(puts.load(Ordering::Relaxed) + 1, Ordering::Release);
         let mark = Mark::of(word.load(Ordering::Relaxed)).after_turn(interval);

@@ -31,10 +31,27 @@ pub enum DispatchError {
         offset: i64,
         /// Target.
         target: Target,
+        /// Where the wave seems to have come from, if the address is none of the kernel's code.
+        from: Option<u64>,
         /// What happened.
         cause: rocjitsu_exec::error::Cause,
         /// Disassembly around the instruction, one line each, and the registers that it uses.
         code: String,
+    },
+    /// A wave accessed memory that the program had lent and took away at the same time. Some instructions may have executed
+    /// since.
+    #[error(
+        "kernel {kernel}, workgroup {workgroup:?}, wave {wave}: {} at {:#x}: {}; it is {}", if .fault.write { "store" } else { "load" }, .fault.address, .fault.kind, .fault.near
+    )]
+    Lost {
+        /// Kernel name.
+        kernel: String,
+        /// Workgroup id.
+        workgroup: [u32; 3],
+        /// Wave in the workgroup.
+        wave: u32,
+        /// The access.
+        fault: crate::memory::AccessFault,
     },
     /// All waves of a workgroup wait for something that cannot come.
     #[error("kernel {kernel}, workgroup {workgroup:?}: {what}")]

@@ -429,6 +429,7 @@ impl Device {
                 seconds: image.seconds,
                 peak_register_pages: image.register_pages as usize,
                 lent_turns: image.lent_turns,
+                helped: 0,
             },
             passed: image.passed.clone(),
             watched: None,

@@ -81,6 +81,8 @@ pub struct Resident {
     pub was_shared: bool,
     /// Whether the order of its waves has turned out to matter: from then on they run on one thread.
     pub in_order: bool,
+    /// A bit for each wave whose last turn ended because it only span.
+    pub spinning: u64,
     /// Where the round through its waves was broken off.
     pub position: Option<Position>,
 }
@@ -94,6 +96,7 @@ impl Resident {
             scratch: 0,
             was_shared: false,
             in_order: false,
+            spinning: 0,
             position: None,
         }
     }
@@ -196,6 +199,7 @@ fn set_up_group(
     resident.scratch = scratch;
     resident.was_shared = false;
     resident.in_order = false;
+    resident.spinning = 0;
     resident.position = None;
     items
 }

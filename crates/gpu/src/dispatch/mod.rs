@@ -10,9 +10,11 @@ mod launch;
 #[cfg(test)]
 #[allow(clippy::duplicate_mod)] // It has the board over loom's atomics.
 mod model;
+mod origin;
 mod pause;
 mod scratch;
 mod slice;
+mod spin;
 mod spread;
 mod stall;
 mod suspend;
@@ -24,6 +26,7 @@ mod atomics {
     pub use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 }
 
+pub(crate) use environment::FloatEnvironment;
 pub use error::DispatchError;
 pub use image::{Image, RestoreError};
 pub use pause::{Pause, Standing};
@@ -39,6 +42,8 @@ use std::time::Instant;
 use rocjitsu_exec::code::CodeCache;
 use rocjitsu_exec::error::{Cause, Fault};
 pub use rocjitsu_exec::forms::{Form, Tally};
+use rocjitsu_exec::helpers::Issuer;
+pub use rocjitsu_exec::helpers::Policy as HelperPolicy;
 pub use rocjitsu_exec::jit;
 use rocjitsu_exec::memory::{AddressSpace, MemoryPort};
 use rocjitsu_exec::record::Class;
@@ -51,7 +56,9 @@ use rocjitsu_lanes::Backend;
 use rocjitsu_observe::{Begin, End, Observer};
 
 use crate::code_object::KernelDescriptor;
-use crate::memory::Memory;
+use crate::helpers;
+use crate::memory::lost::Lost;
+use crate::memory::{AccessFault, Memory};
 use crate::pool::{Pool, Recruiter};
 use scratch::Regions;
 use suspend::{Left, Progress};
@@ -74,6 +81,8 @@ pub struct Device {
     /// Generation of the memory for which decoded code was last compared with it.
     code_checked: AtomicU64,
     pool: Pool,
+    /// Threads that take matrix instructions off waves.
+    helpers: Option<helpers::Threads>,
     sync: stall::GlobalSync,
     /// What workers of earlier dispatches left.
     kits: Mutex<Vec<worker::Kit>>,
@@ -206,6 +215,8 @@ pub struct Statistics {
     pub peak_register_pages: usize,
     /// Turns of waves on threads that do not own their workgroup.
     pub lent_turns: u64,
+    /// Matrix instructions that helper threads executed; those before a checkpoint are not known.
+    pub helped: u64,
 }
 
 impl Statistics {
@@ -266,6 +277,8 @@ struct Shared<'a> {
     failed: AtomicBool,
     /// Lowest number of a workgroup that failed.
     failed_at: AtomicU64,
+    /// The first access to memory that the program took away.
+    lost: Mutex<Option<AccessFault>>,
     failure: Mutex<Option<DispatchError>>,
     stall: stall::Stall,
     scratch: scratch::Scratch<'a>,
@@ -330,6 +343,7 @@ impl Device {
             code: CodeCache::new(target, backend, jit),
             code_checked: AtomicU64::new(0),
             pool: Pool::default(),
+            helpers: None,
             sync: stall::GlobalSync::default(),
             kits: Mutex::default(),
             lessons: spread::Lessons::default(),
@@ -397,6 +411,15 @@ impl Device {
     #[must_use]
     pub fn with_fast_matrix(mut self, fast: bool) -> Self {
         self.code.set_fast_matrix(fast);
+        self
+    }
+
+    /// Gives it threads that take matrix instructions off waves, besides those that run waves; 0 for none. Asked for before
+    /// any code is decoded.
+    #[must_use]
+    pub fn with_helpers(mut self, count: usize, policy: HelperPolicy) -> Self {
+        self.code.set_helpers((count > 0).then_some(policy));
+        self.helpers = (count > 0).then(|| helpers::Threads::new(count, policy));
         self
     }
 
@@ -478,6 +501,7 @@ impl Device {
             failed: AtomicBool::new(false),
             failed_at: AtomicU64::new(u64::MAX),
             failure: Mutex::new(None),
+            lost: Mutex::new(None),
             stall: stall::Stall::default(),
             scratch,
             finished: Apart(AtomicU64::new(from.finished)),
@@ -695,6 +719,19 @@ fn groups_of(dispatch: &Dispatch) -> [u64; 3] {
 }
 
 impl Shared<'_> {
+    /// What a worker gives matrix instructions away by: none if there are no helpers, if a debugger may look at the dispatch
+    /// between any two instructions, or if plugins do not follow instructions whose results come later. Who stops a dispatch
+    /// between turns finds nothing under way.
+    fn issuer(&self) -> Option<Box<Issuer>> {
+        let helpers = self.device.helpers.as_ref()?;
+        let followed = self.watched.is_none_or(|w| w.asynchronous_matrix());
+        let stops = self.options.stops;
+        let debugged = stops.is_some_and(|stops| stops.are_exact() || stops.faults);
+        (followed && !debugged)
+            .then(|| helpers.issuer().map(Box::new))
+            .flatten()
+    }
+
     /// Workgroups of a cluster.
     fn cluster_size(&self) -> u64 {
         self.dispatch
@@ -751,11 +788,41 @@ impl Shared<'_> {
             || self.next.load(Ordering::Relaxed) < self.groups.iter().product()
     }
 
+    /// Whether threads are left over, with no workgroup to start.
+    fn has_idle_threads(&self) -> bool {
+        self.owners.load(Ordering::Relaxed) < self.threads && !self.has_groups()
+    }
+
     /// Whether nothing is left to help with.
     fn is_over(&self) -> bool {
         self.finished.load(Ordering::Acquire) >= self.groups.iter().product()
             || self.failed.load(Ordering::Acquire)
             || self.stopped_by_program()
+    }
+
+    /// Notes that a wave has accessed memory that the program took away. The first time counts.
+    #[cold]
+    fn loses(&self, lost: &Lost) {
+        let mut first = self.lost.lock().unwrap_or_else(|e| e.into_inner());
+        first.get_or_insert_with(|| self.device.memory.fault_of(lost, lost.host, 0));
+    }
+
+    /// The error of a wave that has lost memory.
+    fn loss(&self, workgroup: [u32; 3], wave: u32) -> DispatchError {
+        let kernel = self.dispatch.name.clone();
+        let lost = self.lost.lock().unwrap_or_else(|e| e.into_inner()).clone();
+        match lost {
+            Some(fault) => DispatchError::Lost {
+                kernel,
+                workgroup,
+                wave,
+                fault,
+            },
+            None => DispatchError::Invalid {
+                kernel,
+                what: "a wave stopped without a reason".to_owned(),
+            },
+        }
     }
 
     /// The error of a wave that stopped.
@@ -766,12 +833,16 @@ impl Shared<'_> {
         wave: &Wave,
     ) -> DispatchError {
         let Some(fault) = fault else {
-            return DispatchError::Invalid {
-                kernel: self.dispatch.name.clone(),
-                what: "a wave stopped without a reason".to_owned(),
-            };
+            return self.loss(workgroup, wave.index);
         };
-        let mut code = launch::disassembly(self.device, self.dispatch, fault.pc);
+        let from = match &fault.cause {
+            Cause::Fetch { .. } | Cause::Undecodable { .. } => {
+                origin::jumps(self.device, self.dispatch, wave, fault.pc)
+            }
+            _ => Vec::new(),
+        };
+        let place = from.first().copied().unwrap_or(fault.pc);
+        let mut code = launch::disassembly(self.device, self.dispatch, place);
         let lane = match &fault.cause {
             Cause::Memory {
                 lane: Some(lane), ..
@@ -779,7 +850,12 @@ impl Shared<'_> {
             | Cause::Lds { lane, .. } => *lane,
             _ => wave.exec().trailing_zeros() % wave.lanes,
         };
-        code += &launch::registers(self.device, fault.pc, wave, lane);
+        code += &launch::registers(self.device, place, wave, lane);
+        if let [_, others @ ..] = from.as_slice() {
+            code.insert_str(0, &origin::came_from(others));
+        } else if !code.contains("\n  ->") {
+            code = origin::UNKNOWN.to_owned();
+        }
         DispatchError::Stopped {
             kernel: self.dispatch.name.clone(),
             workgroup,
@@ -787,6 +863,7 @@ impl Shared<'_> {
             pc: fault.pc,
             offset: fault.pc.wrapping_sub(self.dispatch.entry) as i64,
             target: self.device.target,
+            from: from.first().copied(),
             cause: fault.cause,
             code,
         }

@@ -66,7 +66,7 @@ fn work(
     reached: impl Fn(u8, u32) -> bool,
     turn: impl Fn(usize),
 ) {
-    let (mut last, mut own) = (board.last(), Own::default());
+    let (mut last, mut own) = (board.start(me), Own::default());
     let mut looked = 0;
     while !board.is_closed() && looks.is_none_or(|looks| looked < looks) {
         looked += 1;
@@ -89,7 +89,7 @@ fn every_wave_has_its_turns_on_one_thread_at_a_time() {
     builder.preemption_bound = Some(2);
     builder.check(|| {
         let model = Arc::new(Model {
-            board: Board::new([(State::Ready, 0, 0); WAVES]),
+            board: Board::new([(State::Ready, 0, 0); WAVES], 2),
             arrived: AtomicU64::new(0),
             turns: std::array::from_fn(|_| UnsafeCell::new(0)),
         });
@@ -105,7 +105,7 @@ fn every_wave_has_its_turns_on_one_thread_at_a_time() {
     });
 }
 
-/// Waves that meet at a barrier, load from LDS, and then store there, with no barrier between.
+/// Waves that meet at a barrier, ask memory for something, load from LDS, and then store there, with no barrier between.
 struct Pivot {
     board: Board,
     arrived: AtomicU64,
@@ -136,6 +136,7 @@ impl Pivot {
             // The last one goes on at once.
         }
         if next(0) == 1 {
+            self.board.goes_on(index, me, 1);
             // SAFETY: loom checks that nobody stores meanwhile, which is what this is about.
             let value = self.lds.with(|p| unsafe { *p });
             assert_eq!(value, 0);
@@ -159,7 +160,7 @@ fn no_wave_stores_before_all_have_loaded() {
     builder.preemption_bound = Some(2);
     builder.check(|| {
         let model = Arc::new(Pivot {
-            board: Board::new([(State::Ready, 0, 0); WAVES]),
+            board: Board::new([(State::Ready, 0, 0); WAVES], 2),
             arrived: AtomicU64::new(0),
             lds: UnsafeCell::new(0),
             next: std::array::from_fn(|_| UnsafeCell::new(0)),

@@ -33,7 +33,7 @@ impl Drop for Standing<'_> {
 }
 
 /// A thread that runs waves, until it is dropped.
-pub(super) struct Worker<'a>(&'a Pause);
+pub(crate) struct Worker<'a>(&'a Pause);
 
 impl Drop for Worker<'_> {
     fn drop(&mut self) {
@@ -75,14 +75,14 @@ impl Pause {
     }
 
     /// The calling thread is going to run waves.
-    pub(super) fn enter(&self) -> Worker<'_> {
+    pub(crate) fn enter(&self) -> Worker<'_> {
         self.lock().here += 1;
         Worker(self)
     }
 
     /// Called between turns of waves: stays here as long as they are to stop, and `stop` does not end the dispatch.
     #[inline]
-    pub(super) fn park(&self, stop: &AtomicBool) {
+    pub(crate) fn park(&self, stop: &AtomicBool) {
         if self.wanted.load(Ordering::Relaxed) {
             self.wait(stop);
         }

@@ -1,5 +1,7 @@
 //! A turn of one wave: what a thread needs for it, and how it ended.
 
+use std::sync::atomic::Ordering;
+
 use rocjitsu_exec::barrier;
 use rocjitsu_exec::code::CodeView;
 use rocjitsu_exec::error::Fault;
@@ -9,6 +11,7 @@ use rocjitsu_exec::wave::{Cx, Group, Unit, Waiting, Wave};
 use super::Shared;
 use super::suspend::At;
 use super::watch::Runner;
+use crate::memory::Flight;
 
 /// What a thread runs waves with.
 pub struct Hands<'s, 'a> {
@@ -22,6 +25,8 @@ pub struct Hands<'s, 'a> {
     pub counts: Counts,
     /// Turns given to waves of other workers' workgroups.
     pub lent: u64,
+    /// What tells others that this thread uses memory.
+    pub flight: Flight<'s>,
     /// How: watched by plugins, or not.
     pub runner: Runner<'s>,
 }
@@ -59,10 +64,21 @@ impl Hands<'_, '_> {
     ) -> Result<Slice, Option<Box<Fault>>> {
         wave.waiting = Waiting::No;
         let unit = &mut self.unit;
+        if let Some(issuer) = &mut unit.issuer {
+            // Whole waves are the better unit: helpers take instructions where other threads can take neither workgroups nor
+            // waves of them.
+            let owners = self.shared.owners.load(Ordering::Relaxed);
+            issuer.allow(owners <= 1 && !self.shared.may_spread);
+        }
         let mut cx = Cx { wave, group, unit };
+        self.flight.begin();
         let stop = self
             .runner
             .run(&mut cx, &mut self.code, quantum, &mut self.counts);
+        if let Some(lost) = self.flight.end() {
+            self.shared.loses(&lost);
+            return Err(None);
+        }
         for data in wave.interrupts.drain(..) {
             if let Some(interrupt) = self.shared.options.interrupt {
                 interrupt(data);

@@ -28,7 +28,12 @@ const SAMPLE: u32 = 64;
 const TIMED: u32 = SAMPLE / 8;
 /// Samples of a team in a row that gained nothing, after which it is given up: one may have met with a page fault.
 const BAD: u32 = 2;
-/// Samples of teams after which turns on one thread are timed again.
+/// Tenths of the time on one thread from which on one sample suffices: where cache lines take long from one core to the other
+/// (between processors of a host they do) a team may take twice as long as one thread.
+const LOSS: u128 = 12;
+/// Samples of teams after which turns on one thread are timed again: soon at first, when code was just compiled, then after
+/// twice as many each time up to the last.
+const FIRST_STALE: u32 = 4;
 const STALE: u32 = 64;
 /// Instructions after which a turn whose length is not known is looked at.
 pub const PROBE: u64 = 512;
@@ -45,6 +50,8 @@ const CALL: Duration = Duration::from_micros(200);
 pub enum Plan {
     /// Its waves run on this thread.
     Alone,
+    /// The same, until another thread has nothing to do.
+    Watch,
     /// The same, and it counts how long their turns are.
     Measure,
     /// They run on several.
@@ -72,8 +79,14 @@ struct Lesson {
     next_pause: u32,
     /// Samples of teams since turns on one thread were timed.
     samples: u32,
+    /// Samples after which they are timed again.
+    stale: u32,
     /// Of these, the last ones that gained nothing.
     bad: u32,
+    /// Whether threads begin with stores to LDS one after the other.
+    staggers: bool,
+    /// Nanoseconds of a team's turn before the other way was tried.
+    before: f64,
 }
 
 impl Default for Lesson {
@@ -84,46 +97,66 @@ impl Default for Lesson {
             pause: 0,
             next_pause: PAUSE,
             samples: 0,
+            stale: FIRST_STALE,
             bad: 0,
+            staggers: true,
+            before: 0.0,
         }
     }
 }
 
 impl Lesson {
+    /// Tries both ways of beginning with stores and keeps the shorter one: the first sample of some is that in which threads
+    /// come, the second has the one, the third the other. `length` in nanoseconds.
+    fn compares(&mut self, length: f64) {
+        match self.samples {
+            2 => {
+                self.before = length;
+                self.staggers = !self.staggers;
+            }
+            3 if length > self.before => self.staggers = !self.staggers,
+            _ => {}
+        }
+    }
+
     /// Takes in how long `turns` of a team, all its threads together, took, `length` being that of one of them. Returns
     /// whether to go on.
     fn hears(&mut self, turns: u64, took: Duration, length: Duration) -> bool {
         if length < WORTH {
-            self.gives_up();
+            self.gives_up(2);
             return false;
         }
         let alone = self.turn.filter(|_| self.whole);
-        let gains_nothing = alone.is_some_and(|turn| {
-            let alone = u128::from(turns) * turn.as_nanos();
-            took.as_nanos() * 10 > alone * 9
+        // Tenths of the time that it took on one thread.
+        let tenths = alone.map_or(0, |turn| {
+            took.as_nanos() * 10 / (u128::from(turns) * turn.as_nanos()).max(1)
         });
+        let gains_nothing = tenths >= 9;
         self.samples += 1;
+        self.compares(took.as_nanos() as f64 / turns.max(1) as f64);
         if !gains_nothing {
             self.bad = 0;
             self.next_pause = PAUSE;
-            if self.samples >= STALE {
+            if self.samples >= self.stale {
                 (self.turn, self.samples) = (None, 0);
+                self.stale = (2 * self.stale).min(STALE);
             }
             return self.turn.is_some();
         }
         self.bad += 1;
-        if self.bad == BAD {
-            self.gives_up();
+        let loses = tenths >= LOSS;
+        if loses || self.bad == BAD {
+            self.gives_up(if loses { 8 } else { 2 });
             return false;
         }
         true
     }
 
-    /// Several threads gain nothing at present.
-    fn gives_up(&mut self) {
+    /// Several threads gain nothing at present: the pause before they are tried again, the next time `growth` times as long.
+    fn gives_up(&mut self, growth: u32) {
         self.turn = None;
         self.pause = self.next_pause;
-        self.next_pause = (2 * self.next_pause).min(LONGEST_PAUSE);
+        self.next_pause = (growth * self.next_pause).min(LONGEST_PAUSE);
         (self.samples, self.bad) = (0, 0);
     }
 }
@@ -158,10 +191,15 @@ impl Experience {
     /// None yet but that of earlier dispatches.
     pub fn new(shared: &Shared<'_>) -> Experience {
         let possible = shared.may_spread;
-        let lesson = match possible {
+        let mut lesson = match possible {
             true => shared.device.lessons.of(shared.dispatch.entry),
             false => Lesson::default(),
         };
+        let units = shared.groups.iter().product::<u64>() / shared.cluster_size();
+        if units >= shared.threads as u64 {
+            // Only what is left of the last workgroup would be given away, often not worth it: a look at its turns first.
+            lesson.turn = None;
+        }
         Experience {
             possible,
             lesson,
@@ -182,12 +220,12 @@ impl Experience {
             return Plan::Alone;
         }
         if shared.owners.load(Ordering::Relaxed) >= shared.threads {
-            return Plan::Alone;
+            return Plan::Watch;
         }
         match lesson.turn {
             None => Plan::Measure,
             Some(turn) if turn < WORTH => {
-                lesson.gives_up();
+                lesson.gives_up(2);
                 Plan::Alone
             }
             Some(_) if lesson.samples == 0 && started.elapsed() < ALONE => Plan::Measure,
@@ -246,7 +284,10 @@ impl Experience {
         let live = resident.group.live;
         resident.group.shared = true;
         resident.was_shared = true;
-        let mut team = Team::new(resident);
+        // Whichever wave the round that was broken off would have come to: all are the team's.
+        resident.position = None;
+        let mut team = Team::new(resident, shared.threads);
+        team.stagger(self.lesson.staggers);
         let mut open = shared.teams.open(&team);
         let (mut turns, mut spent, mut looks) = (0u32, Duration::ZERO, 0);
         let (mut since, mut all) = (Instant::now(), team.turns());
@@ -273,6 +314,7 @@ impl Experience {
                         if !alone && !self.lesson.hears(of_all, since.elapsed(), length) {
                             break;
                         }
+                        team.stagger(self.lesson.staggers);
                         (turns, spent) = (0, Duration::ZERO);
                         (since, all) = (Instant::now(), team.turns());
                         self.call(shared, live);
@@ -306,5 +348,74 @@ impl Experience {
         }
         round.advanced = !round.spins;
         Ok(round)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TURN: Duration = Duration::from_micros(2);
+    const TURNS: u64 = 128;
+
+    fn known() -> Lesson {
+        Lesson {
+            turn: Some(TURN),
+            whole: true,
+            ..Lesson::default()
+        }
+    }
+
+    /// A sample of a team that took so many tenths of the time on one thread.
+    fn hears(lesson: &mut Lesson, tenths: u32) -> bool {
+        lesson.hears(TURNS, TURN * TURNS as u32 * tenths / 10, TURN)
+    }
+
+    #[test]
+    fn a_team_that_loses_is_given_up_at_once_and_for_long() {
+        let mut lesson = known();
+        assert!(!hears(&mut lesson, 20));
+        assert_eq!((lesson.turn, lesson.pause), (None, PAUSE));
+        assert_eq!(lesson.next_pause, 8 * PAUSE);
+    }
+
+    #[test]
+    fn one_that_gains_nothing_has_a_second_sample() {
+        let mut lesson = known();
+        assert!(hears(&mut lesson, 10));
+        assert!(!hears(&mut lesson, 10));
+        assert_eq!((lesson.pause, lesson.next_pause), (PAUSE, 2 * PAUSE));
+        let mut lesson = known();
+        assert!(hears(&mut lesson, 10) && hears(&mut lesson, 6) && hears(&mut lesson, 10));
+    }
+
+    #[test]
+    fn what_was_timed_while_code_was_cold_does_not_count_for_long() {
+        let mut lesson = known();
+        let mut samples = Vec::new();
+        for _ in 0..4 {
+            let more = (1..).find(|_| !hears(&mut lesson, 6));
+            samples.push(more.expect("it ends"));
+            (lesson.turn, lesson.whole) = (Some(TURN), true);
+        }
+        assert_eq!(samples, [4, 8, 16, 32]);
+    }
+
+    #[test]
+    fn the_shorter_way_to_begin_with_stores_is_kept() {
+        for staggered_is_shorter in [true, false] {
+            let mut lesson = known();
+            let mut ways = Vec::new();
+            for _ in 0..4 {
+                ways.push(lesson.staggers);
+                let tenths = if lesson.staggers == staggered_is_shorter {
+                    6
+                } else {
+                    8
+                };
+                hears(&mut lesson, tenths);
+            }
+            assert_eq!(ways, [true, true, false, staggered_is_shorter]);
+        }
     }
 }

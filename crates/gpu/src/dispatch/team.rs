@@ -4,7 +4,7 @@
 //! short to be worth it, or when the dispatch is over. Then the workgroup is its own again.
 
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -24,6 +24,13 @@ const EAGER_LOOKS: u32 = 256;
 /// Looks after which a thread takes waves that another one ran before and has not come to.
 const PATIENT_LOOKS: u32 = 32;
 
+/// Bits of [`Wave::past_barrier`]: the wave has not stopped before a load or atomic, or before a store to LDS, since a barrier.
+const LOADS: u8 = 1;
+const STORES: u8 = 2;
+/// How much later than the owner a thread begins with the stores of waves that all stopped before them: about what asking
+/// for some dozen lines takes.
+const STAGGER: Duration = Duration::from_nanos(120);
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -41,6 +48,9 @@ pub struct Team {
     numbers: AtomicU8,
     /// Turns in a row that ended because the wave spins or sleeps.
     fruitless: AtomicU32,
+    /// Whether threads begin one after the other with stores to LDS that waves stopped before. Waves that store to the same
+    /// lines, each a part, else take them from each other before the first of them has stored.
+    staggers: AtomicBool,
 }
 
 // SAFETY: a wave is touched only by the thread that claimed it from the board, whose words acquire and release; the group
@@ -52,7 +62,7 @@ const OWNER: u8 = 0;
 
 impl Team {
     /// A team for a workgroup that no thread runs.
-    pub fn new(resident: &mut Resident) -> Team {
+    pub fn new(resident: &mut Resident, threads: usize) -> Team {
         let waves = resident.waves.iter().map(|wave| {
             let turns = wave.stops_past_barrier();
             let state = match state(wave) {
@@ -64,14 +74,20 @@ impl Team {
             (state, interval(wave), turns)
         });
         Team {
-            board: Board::new(waves),
+            board: Board::new(waves, threads),
             group: &resident.group,
             waves: resident.waves.as_mut_ptr(),
             faults: Mutex::default(),
             inside: AtomicUsize::new(0),
             numbers: AtomicU8::new(0),
             fruitless: AtomicU32::new(0),
+            staggers: AtomicBool::new(false),
         }
+    }
+
+    /// Says whether threads begin with stores one after the other.
+    pub fn stagger(&self, staggers: bool) {
+        self.staggers.store(staggers, Ordering::Relaxed);
     }
 
     /// Turns that waves have had.
@@ -92,7 +108,21 @@ impl Team {
         };
         // SAFETY: the board has as many waves, and this one is this thread's until it puts it back.
         let wave = unsafe { &mut *self.waves.add(index) };
-        let slice = hands.slice(group, wave, QUANTUM);
+        if seat.number != OWNER && stores_next(wave) && self.staggers.load(Ordering::Relaxed) {
+            let (start, wait) = (Instant::now(), STAGGER * u32::from(seat.number).min(4));
+            while start.elapsed() < wait {
+                std::hint::spin_loop();
+            }
+        }
+        let slice = loop {
+            let before = wave.past_barrier;
+            let slice = hands.turn(group, wave, QUANTUM, &mut false);
+            let stops = matches!(slice, Ok(Slice::Waits)) && wave.waiting == Waiting::No;
+            if !stops || !stopped_to_load(before, wave.past_barrier) {
+                break slice;
+            }
+            self.board.goes_on(index, seat.number, interval(wave));
+        };
         hands.lent += u64::from(seat.number != OWNER);
         seat.last = index;
         let next = match &slice {
@@ -145,6 +175,18 @@ fn state(wave: &Wave) -> State {
         },
         Waiting::Gws(_) | Waiting::Order | Waiting::Ended => State::Held,
     }
+}
+
+/// Whether a wave that was stopped before its first store to LDS behind a barrier goes on with that.
+fn stores_next(wave: &Wave) -> bool {
+    let stopped = wave.waiting == Waiting::No && wave.stops_past_barrier() > 0;
+    stopped && wave.past_barrier & STORES == 0
+}
+
+/// Whether a turn that ended with a stop did so before a load or atomic, from [`Wave::past_barrier`] before and after it. If a
+/// barrier lies in it the bits were all set again, and one stop ends it.
+fn stopped_to_load(before: u8, after: u8) -> bool {
+    after & LOADS == 0 && (after & STORES != 0 || before & STORES == 0)
 }
 
 /// How many barriers of its workgroup a wave has passed or will have when it runs again.
@@ -264,7 +306,7 @@ impl Teams {
             team,
             seat: Seat {
                 number: OWNER,
-                last: team.board.last(),
+                last: team.board.start(OWNER),
                 own: Own::default(),
                 faithful: true,
             },
@@ -302,8 +344,7 @@ impl Teams {
                 let number = team.numbers.fetch_add(1, Ordering::Relaxed) % (u8::MAX - 1) + 1;
                 let mut seat = Seat {
                     number,
-                    // Far from where the owner is.
-                    last: usize::from(number) % (team.board.last() + 1),
+                    last: team.board.start(number),
                     own: Own::default(),
                     faithful: true,
                 };
@@ -349,7 +390,43 @@ impl Open<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::board::shift;
     use super::*;
+
+    #[test]
+    fn threads_begin_with_waves_whose_words_lie_apart() {
+        for (waves, threads) in [(1, 2), (3, 2), (4, 2), (16, 2), (16, 4), (32, 2), (7, 8)] {
+            let board = Board::new((0..waves).map(|_| (State::Ready, 0, 0)), threads);
+            let line = |number| ((board.start(number) + 1) % waves) >> shift(waves, threads);
+            let mut lines: Vec<usize> = (0..threads.min(waves) as u8).map(line).collect();
+            assert_eq!(lines.first(), Some(&0));
+            let all = lines.len();
+            lines.dedup();
+            assert_eq!(lines.len(), all, "{waves} waves, {threads} threads");
+        }
+    }
+
+    #[test]
+    fn a_turn_ends_before_a_load_or_before_a_store() {
+        let (all, load, store, both) = (u8::MAX, !LOADS, !STORES, !(LOADS | STORES));
+        for (before, after, loads) in [
+            (all, load, true),
+            (all, store, false),
+            (load, both, false),
+            (store, both, true),
+            // With a barrier in it.
+            (both, load, true),
+            (both, store, false),
+            (load, store, false),
+            (store, load, true),
+        ] {
+            assert_eq!(
+                stopped_to_load(before, after),
+                loads,
+                "{before:x} {after:x}"
+            );
+        }
+    }
 
     #[test]
     fn a_wave_is_ahead_of_those_that_have_yet_to_come_to_its_stop() {

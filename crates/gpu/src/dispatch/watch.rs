@@ -74,6 +74,11 @@ impl<'a> Watched<'a> {
         self.plugins.one_thread()
     }
 
+    /// Whether helper threads may take matrix instructions.
+    pub fn asynchronous_matrix(&self) -> bool {
+        self.plugins.asynchronous_matrix()
+    }
+
     /// Tells of the end.
     pub fn end(
         &self,

@@ -9,6 +9,7 @@
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
 use rocjitsu_exec::barrier;
@@ -24,12 +25,16 @@ use super::spread::{Experience, PROBE, Plan};
 use super::suspend::{At, Position, Who, Why};
 use super::watch::Runner;
 use super::{DispatchError, Shared, team};
+use crate::memory::Flight;
 
 /// Instructions that a wave may execute before others get their turn.
 pub const QUANTUM: u64 = 1 << 18;
 
 /// How long a worker works alone on a small dispatch before it asks for help: about what waking a thread takes.
 pub const ALONE: Duration = Duration::from_micros(20);
+
+/// A turn of a dispatch's last workgroup behind which it may be worth it to give others away: some times what that takes.
+const TAKES_LONG: Duration = Duration::from_micros(4);
 
 /// Rounds in which all waves sleep, after which the worker sleeps too, and for how long.
 const IDLE_ROUNDS: u32 = 64;
@@ -48,10 +53,23 @@ const KEPT_PAGES: usize = 1024;
 /// What a worker leaves to the next one on its device.
 #[derive(Default)]
 pub struct Kit {
+    /// The thread that left it, in the cache of whose core it is likely to lie.
+    thread: Option<ThreadId>,
     buffers: Buffers,
     /// What the worker's view of the code has found.
     pub code: Option<Found>,
     cluster: Cluster,
+}
+
+impl Kit {
+    /// One of `kits`, this thread's if it has left one.
+    fn take(kits: &mut Vec<Kit>) -> Kit {
+        let me = Some(std::thread::current().id());
+        match kits.iter().rposition(|kit| kit.thread == me) {
+            Some(own) => kits.swap_remove(own),
+            None => kits.pop().unwrap_or_default(),
+        }
+    }
 }
 
 /// How a turn of a cluster ended.
@@ -122,15 +140,18 @@ pub struct Round {
 struct Claims {
     count: u64,
     last: Instant,
+    /// The first workgroup that nobody had claimed when this worker did so last.
+    behind: u64,
 }
 
 impl Claims {
     /// The most clusters.
-    const MOST: u64 = 32;
+    const MOST: u64 = 64;
     /// Clusters of a dispatch for each thread from which on one claims more than one.
     const MANY: u64 = 64;
-    /// How long those that were claimed together may take: workgroups that wait for earlier ones wait about as long.
-    const BRIEF: Duration = Duration::from_micros(4);
+    /// How long those that were claimed together may take: some dozen times what a claim costs where the cores are far from
+    /// each other. Workgroups that wait for earlier ones wait about as long.
+    const BRIEF: Duration = Duration::from_micros(20);
 
     /// How many to claim now, of `total`.
     fn count(&mut self, shared: &Shared<'_>, total: u64) -> u64 {
@@ -141,15 +162,20 @@ impl Claims {
         }
         let now = Instant::now();
         let took = now - std::mem::replace(&mut self.last, now);
+        // Asking how near the end is would fetch the number's cache line twice.
+        let left = total.saturating_sub(self.behind / shared.cluster_size());
+        self.adapt(took, left / threads)
+    }
+
+    /// The same where those claimed before `took` so long and each thread has a `share` of the rest.
+    fn adapt(&mut self, took: Duration, share: u64) -> u64 {
         self.count = if took < Claims::BRIEF {
             (2 * self.count).min(Claims::MOST)
         } else {
             (self.count / 2).max(1)
         };
         // Near the end all threads have something to do.
-        let left =
-            total.saturating_sub(shared.next.load(Ordering::Relaxed) / shared.cluster_size());
-        self.count.min(left / (4 * threads)).max(1)
+        self.count.min(share / 4).max(1)
     }
 }
 
@@ -184,7 +210,7 @@ pub fn run(shared: &Shared<'_>, recruit: Option<&dyn Fn()>) {
     let _environment = FloatEnvironment::usual();
     let device = shared.device;
     let memory = MemoryPort::new(&*device.memory);
-    let kit = lock(&device.kits).pop().unwrap_or_default();
+    let kit = Kit::take(&mut lock(&device.kits));
     let mut worker = Worker {
         hands: Hands {
             shared,
@@ -195,6 +221,7 @@ pub fn run(shared: &Shared<'_>, recruit: Option<&dyn Fn()>) {
             },
             counts: Counts::default(),
             lent: 0,
+            flight: Flight::of_engine(&device.memory),
             runner: Runner::new(
                 shared.dispatch,
                 shared.watched,
@@ -215,9 +242,11 @@ pub fn run(shared: &Shared<'_>, recruit: Option<&dyn Fn()>) {
         claims: Claims {
             count: 1,
             last: Instant::now(),
+            behind: 0,
         },
     };
     worker.hands.unit.gws = device.sync.gws.clone();
+    worker.hands.unit.issuer = shared.issuer();
     if shared.options.count_forms {
         worker.hands.code.count_forms();
     }
@@ -248,12 +277,14 @@ pub fn run(shared: &Shared<'_>, recruit: Option<&dyn Fn()>) {
     }
     done.waves += worker.waves;
     done.lent_turns += hands.lent;
+    done.helped += hands.unit.issuer.as_ref().map_or(0, |i| i.helped());
     done.peak_register_pages += hands.unit.pool.peak();
     drop(done);
     if worker.resident.is_empty() {
         let mut buffers = hands.unit.into_buffers();
         buffers.pool.restart(KEPT_PAGES);
         lock(&device.kits).push(Kit {
+            thread: Some(std::thread::current().id()),
             buffers,
             code: Some(hands.code.into_found()),
             cluster: worker.spare,
@@ -534,7 +565,14 @@ impl Worker<'_, '_> {
         let mut cluster = std::mem::take(&mut self.spare);
         cluster.groups.resize_with(size as usize, Resident::empty);
         for (resident, linear) in cluster.groups.iter_mut().zip(linear..) {
-            launch::start(shared, linear, &mut unit.memory, &mut unit.pool, resident)?;
+            self.hands.flight.begin();
+            unit.memory.refresh();
+            let started = launch::start(shared, linear, &mut unit.memory, &mut unit.pool, resident);
+            if let Some(lost) = self.hands.flight.end() {
+                shared.loses(&lost);
+                return Err(shared.loss(resident.group.id, 0));
+            }
+            started?;
             self.waves += resident.waves.len() as u64;
             self.hands.runner.group_begins(resident)?;
         }
@@ -559,6 +597,7 @@ impl Worker<'_, '_> {
                 next.fetch_sub(end - total.max(first), Ordering::Relaxed);
             }
             self.claimed = first..end.min(total);
+            self.claims.behind = end;
         }
         let first = self.claimed.start;
         self.claimed.start += size;
@@ -613,16 +652,19 @@ impl Worker<'_, '_> {
                 resident.group.barriers[barrier::CLUSTER].set(cluster.barrier);
                 self.at = resident.group.linear;
                 let (hands, experience) = (&mut self.hands, &mut self.experience);
-                let plan = match alone {
+                // Asking whether others are left would fetch a cache line that all want.
+                let last = alone && self.claimed.is_empty();
+                let plan = match last {
                     true => experience.plan(shared, resident, self.started),
                     false => Plan::Alone,
                 };
                 let round = match plan {
                     Plan::Spread => experience.spread(hands, resident),
-                    Plan::Alone => round(hands, resident, None),
+                    Plan::Alone => round(hands, resident, Manner::Plain),
+                    Plan::Watch => round(hands, resident, Manner::Watchful),
                     Plan::Measure => {
                         let start = Instant::now();
-                        round(hands, resident, Some(self.started))
+                        round(hands, resident, Manner::Measured(self.started))
                             .inspect(|round| experience.learn(round, start.elapsed()))
                     }
                 };
@@ -665,12 +707,22 @@ impl Worker<'_, '_> {
     }
 }
 
-/// Gives each wave of a workgroup that can run its turn. With `measured`, when the worker started, it stops early at a turn
-/// that lasts long.
+/// How a round is to go.
+#[derive(Clone, Copy, Debug)]
+enum Manner {
+    /// Through all waves.
+    Plain,
+    /// It stops behind a turn of [`TAKES_LONG`] when a thread has nothing to do, which might take some of the others.
+    Watchful,
+    /// It stops early at a turn that lasts long. The worker started then.
+    Measured(Instant),
+}
+
+/// Gives each wave of a workgroup that can run its turn.
 fn round(
     hands: &mut Hands<'_, '_>,
     resident: &mut Resident,
-    measured: Option<Instant>,
+    manner: Manner,
 ) -> Result<Round, DispatchError> {
     let shared = hands.shared;
     let mut done = Round::default();
@@ -678,6 +730,7 @@ fn round(
         group,
         waves,
         was_shared,
+        spinning,
         position,
         ..
     } = resident;
@@ -713,9 +766,16 @@ fn round(
             }
             _ => {}
         }
-        let slice = match measured {
-            None => hands.slice(group, wave, quantum),
-            Some(started) => {
+        let watched = matches!(manner, Manner::Watchful).then(Instant::now);
+        let slice = match manner {
+            Manner::Plain | Manner::Watchful => {
+                let bit = 1 << (at % 64);
+                let mut spun = *spinning & bit != 0;
+                let slice = hands.turn(group, wave, quantum, &mut spun);
+                *spinning = *spinning & !bit | if spun { bit } else { 0 };
+                slice
+            }
+            Manner::Measured(started) => {
                 let mut left = quantum;
                 loop {
                     let slice = hands.slice(group, wave, PROBE);
@@ -766,7 +826,11 @@ fn round(
         if done.long {
             break;
         }
-        if shared.abandons(group.linear) {
+        let gives_away = || {
+            let took_long = watched.is_some_and(|start| start.elapsed() > TAKES_LONG);
+            took_long && shared.has_idle_threads()
+        };
+        if shared.abandons(group.linear) || gives_away() {
             *position = (place + 1 < count as u32).then_some(Position {
                 place: place + 1,
                 left: QUANTUM,
@@ -810,5 +874,42 @@ fn deadlock(shared: &Shared<'_>, clusters: &[Cluster]) -> DispatchError {
         kernel: shared.dispatch.name.clone(),
         workgroup: groups().next().map_or([0; 3], |r| r.group.id),
         what,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_gets_the_kit_that_it_left() {
+        let me = std::thread::current().id();
+        let other = std::thread::spawn(|| std::thread::current().id());
+        let other = other.join().expect("it only looks at itself");
+        let left_by = |thread| Kit {
+            thread: Some(thread),
+            ..Kit::default()
+        };
+        let mut kits = vec![left_by(other), left_by(me), left_by(other)];
+        assert_eq!(Kit::take(&mut kits).thread, Some(me));
+        // Else any: those of threads that have ended are not lost.
+        assert_eq!(Kit::take(&mut kits).thread, Some(other));
+        assert_eq!(Kit::take(&mut kits).thread, Some(other));
+        assert_eq!(Kit::take(&mut kits).thread, None);
+    }
+
+    #[test]
+    fn brief_workgroups_are_claimed_together_and_the_last_ones_alone() {
+        let mut claims = Claims {
+            count: 1,
+            last: Instant::now(),
+            behind: 0,
+        };
+        let brief = Claims::BRIEF / 2;
+        let counts: Vec<u64> = (0..8).map(|_| claims.adapt(brief, 1 << 20)).collect();
+        assert_eq!(counts, [2, 4, 8, 16, 32, 64, 64, 64]);
+        assert_eq!(claims.adapt(brief, 40), 10);
+        assert_eq!(claims.adapt(brief, 3), 1);
+        assert_eq!(claims.adapt(2 * Claims::BRIEF, 1 << 20), 32);
     }
 }

@@ -2,13 +2,14 @@
 //! again, so that a mapping that a program kept after a free can never show a later allocation.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::mm::{MapFlags, ProtFlags};
 
 use super::fd::{HostFd, reopen};
+use super::kept::{InUse, KeptFd};
 use super::share::unshared;
 use super::storage::{PAGE, Storage, punch};
 
@@ -21,13 +22,11 @@ const WINDOW: u64 = 256 << 30;
 /// A sparse file of pages. Each range has a header page before its data.
 #[derive(Debug)]
 pub struct Arena {
-    fd: HostFd,
+    fd: KeptFd,
     bytes: u64,
     cursor: Mutex<Cursor>,
     /// Dropped ranges that others still have, looked at again whenever another one is dropped.
     lingering: Mutex<Vec<(u64, u64)>>,
-    device: u64,
-    inode: u64,
 }
 
 impl Arena {
@@ -37,7 +36,7 @@ impl Arena {
     /// The host refuses a memfd.
     pub fn new(name: &str) -> io::Result<Arc<Arena>> {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-        let fd = HostFd::new(rustix::fs::memfd_create(name, flags)?);
+        let fd = rustix::fs::memfd_create(name, flags)?;
         let mut sizes = SIZES.into_iter();
         let bytes = loop {
             let bytes = sizes.next().ok_or(io::ErrorKind::FileTooLarge)?;
@@ -47,14 +46,11 @@ impl Arena {
         };
         let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
         rustix::fs::fcntl_add_seals(&fd, seals)?;
-        let stat = rustix::fs::fstat(&fd)?;
         Ok(Arc::new(Arena {
-            fd,
+            fd: KeptFd::new(fd, "memory of the GPUs")?,
             bytes,
             cursor: Mutex::default(),
             lingering: Mutex::default(),
-            device: stat.st_dev,
-            inode: stat.st_ino,
         }))
     }
 
@@ -65,12 +61,15 @@ impl Arena {
 
     /// `(st_dev, st_ino)` of the file, by which any descriptor of it is known.
     pub fn identity(&self) -> (u64, u64) {
-        (self.device, self.inode)
+        self.fd.identity()
     }
 
     /// The arena's own descriptor.
-    pub fn fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
+    ///
+    /// # Errors
+    /// The program has closed it.
+    pub fn fd(&self) -> io::Result<InUse<'_>> {
+        self.fd.get()
     }
 
     /// A further open file description of the arena, with a position of its own, close-on-exec.
@@ -78,7 +77,7 @@ impl Arena {
     /// # Errors
     /// The host refuses both ways: opening it again through `/proc`, and duplicating.
     pub fn reopen(&self) -> io::Result<HostFd> {
-        reopen(self.fd())
+        reopen(self.fd()?.as_fd())
     }
 
     /// A new range of `bytes` zero bytes, rounded up to whole pages, whose offset is a multiple of `align`.
@@ -117,7 +116,9 @@ impl Arena {
             self.punch(offset, bytes);
         }
         lingering.retain(|&(offset, bytes)| {
-            let alone = unshared(self.fd(), offset, bytes);
+            let alone = self
+                .fd()
+                .is_ok_and(|fd| unshared(fd.as_fd(), offset, bytes));
             if alone {
                 self.punch(offset, bytes);
             }
@@ -127,7 +128,9 @@ impl Arena {
 
     fn punch(&self, offset: u64, bytes: u64) {
         // A failure costs memory and nothing else: the range is never used again.
-        let _ = punch(self.fd(), offset - PAGE, bytes + PAGE);
+        let _ = self
+            .fd()
+            .and_then(|fd| punch(fd.as_fd(), offset - PAGE, bytes + PAGE));
     }
 }
 

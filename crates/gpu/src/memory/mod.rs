@@ -3,8 +3,13 @@
 
 pub mod arena;
 pub mod fd;
+mod flight;
 mod image;
+pub mod kept;
+mod lent;
+pub mod lost;
 mod map;
+pub mod maps;
 mod pin;
 mod share;
 mod storage;
@@ -13,7 +18,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock as StdRwLock};
 
 pub use arena::Arena;
+pub use flight::{Flight, aside};
 pub use image::{ImageError, MapImage, RunImage};
+pub use lent::{LENT, LentFilter};
+use lost::Lost;
 use map::{Map, Mapping};
 use pin::Need;
 pub use pin::{AccessFault, Pinned};
@@ -156,11 +164,11 @@ pub struct Memory {
     arena: OnceLock<Arc<Arena>>,
 }
 
-/// Who runs now, and the freed storage that waits for them to end.
+/// Who runs now, and what was unmapped and waits for them to end.
 #[derive(Debug, Default)]
 struct Users {
     count: usize,
-    retired: Vec<Arc<Storage>>,
+    retired: Vec<(u64, Mapping)>,
 }
 
 /// While this lives, storage that is unmapped stays mapped on the host: whoever executes waves holds
@@ -412,11 +420,35 @@ impl Memory {
         drop(map);
         let mut users = self.users.lock();
         if users.count > 0 {
-            users
-                .retired
-                .extend(removed.into_iter().map(|(_, run)| run.storage));
+            users.retired.extend(removed);
         }
         Ok(bytes)
+    }
+
+    /// Waits until nobody uses an address any more that was unmapped or protected before, as a driver flushes the TLBs of a
+    /// GPU: a turn of waves is let come to its end, a copy a piece of it. `false` if that takes longer than a second.
+    pub fn settle(&self) -> bool {
+        flight::settle(self)
+    }
+
+    /// The GPU's address of memory that was lost at an address of the program's, also if it was unmapped since the waves
+    /// that run now have started. Where none is known the GPU has the program's addresses.
+    pub fn address_of(&self, lost: &Lost) -> u64 {
+        let of = |(start, run): (&u64, &Mapping)| {
+            let offset = lost.host.checked_sub(run.host().addr() as u64)?;
+            (run.storage.is_borrowed() && offset < run.end - start).then_some(start + offset)
+        };
+        let mapped = self.map.read().runs.iter().find_map(of);
+        mapped
+            .or_else(|| {
+                let users = self.users.lock();
+                users
+                    .retired
+                    .iter()
+                    .rev()
+                    .find_map(|(start, run)| of((start, run)))
+            })
+            .unwrap_or(lost.host)
     }
 
     /// Changes what the GPU may do with whatever is mapped in `bytes` bytes at `address`.
@@ -664,8 +696,8 @@ fn out_of_range(fault: AccessFault) -> MemoryError {
 
 // SAFETY: an extent is a run of the map, whose storage stays mapped and at its place until `unmap`; `unmap` and
 // every change of access advance the generation before they return, and storage unmapped while waves run is kept
-// until the last `InUse` ends. Lent memory of the program is unmapped here before it goes, by the contract of
-// `Storage::borrowed`.
+// until the last `InUse` ends. Lent memory of the program may go at any time: whoever accesses it has a `Flight`, in which
+// such an access completes with zeros and is found out afterwards (`lost`).
 unsafe impl AddressSpace for Memory {
     fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)

@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use rocjitsu_exec::memory::FaultKind;
 
+use super::lost::{Lost, Scope};
 use super::map::Map;
-use super::{Access, Memory, Storage};
+use super::{Access, Flight, Memory, Storage};
 
 /// An access that the address map does not allow.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -43,7 +44,7 @@ impl Piece {
 }
 
 /// Bytes inside one mapping, held so that their host address stays valid, whatever is unmapped or freed.
-/// (Memory that the program lent and then unmapped itself is the exception: see [`Storage::borrowed`].)
+/// Memory that the program lent and then unmapped itself reads as zeros.
 #[derive(Clone, Debug)]
 pub struct Pinned {
     piece: Piece,
@@ -89,28 +90,33 @@ impl Pinned {
 
     /// Loads a word (acquire). `None` if it is not inside or not aligned.
     pub fn load_u32(&self, offset: u64) -> Option<u32> {
+        let _scope = Scope::enter();
         Some(self.u32_at(offset, false)?.load(Ordering::Acquire))
     }
 
     /// Loads a doubleword (acquire). `None` if it is not inside or not aligned.
     pub fn load_u64(&self, offset: u64) -> Option<u64> {
+        let _scope = Scope::enter();
         Some(self.u64_at(offset, false)?.load(Ordering::Acquire))
     }
 
     /// Stores a word (release). `None` if it is not inside, not aligned or pinned for reading.
     pub fn store_u32(&self, offset: u64, value: u32) -> Option<()> {
+        let _scope = Scope::enter();
         self.u32_at(offset, true)?.store(value, Ordering::Release);
         Some(())
     }
 
     /// Stores a doubleword (release). `None` if it is not inside, not aligned or pinned for reading.
     pub fn store_u64(&self, offset: u64, value: u64) -> Option<()> {
+        let _scope = Scope::enter();
         self.u64_at(offset, true)?.store(value, Ordering::Release);
         Some(())
     }
 
     /// Adds to a word, wrapping, and returns what was there. `None` as for a store.
     pub fn fetch_add_u32(&self, offset: u64, value: u32) -> Option<u32> {
+        let _scope = Scope::enter();
         Some(
             self.u32_at(offset, true)?
                 .fetch_add(value, Ordering::AcqRel),
@@ -119,6 +125,7 @@ impl Pinned {
 
     /// Adds to a doubleword, wrapping, and returns what was there. `None` as for a store.
     pub fn fetch_add_u64(&self, offset: u64, value: u64) -> Option<u64> {
+        let _scope = Scope::enter();
         Some(
             self.u64_at(offset, true)?
                 .fetch_add(value, Ordering::AcqRel),
@@ -127,6 +134,7 @@ impl Pinned {
 
     /// Applies `change` to a word as one atomic step and returns what was there. `None` as for a store.
     pub fn update_u32(&self, offset: u64, mut change: impl FnMut(u32) -> u32) -> Option<u32> {
+        let _scope = Scope::enter();
         let cell = self.u32_at(offset, true)?;
         cell.fetch_update(Ordering::AcqRel, Ordering::Acquire, |old| Some(change(old)))
             .ok()
@@ -134,6 +142,7 @@ impl Pinned {
 
     /// Applies `change` to a doubleword as one atomic step and returns what was there. `None` as for a store.
     pub fn update_u64(&self, offset: u64, mut change: impl FnMut(u64) -> u64) -> Option<u64> {
+        let _scope = Scope::enter();
         let cell = self.u64_at(offset, true)?;
         cell.fetch_update(Ordering::AcqRel, Ordering::Acquire, |old| Some(change(old)))
             .ok()
@@ -142,6 +151,7 @@ impl Pinned {
     /// Copies bytes out from `offset`. `false` if they are not inside.
     #[must_use]
     pub fn read(&self, offset: u64, to: &mut [u8]) -> bool {
+        let _scope = Scope::enter();
         match self.cell_range(offset, to.len(), false) {
             None => false,
             Some(from) => {
@@ -155,6 +165,7 @@ impl Pinned {
     /// Copies bytes in at `offset`. `false` if they are not inside, or pinned for reading.
     #[must_use]
     pub fn write(&self, offset: u64, from: &[u8]) -> bool {
+        let _scope = Scope::enter();
         match self.cell_range(offset, from.len(), true) {
             None => false,
             Some(to) => {
@@ -231,6 +242,47 @@ impl Memory {
         }
     }
 
+    /// Runs `access` on the pieces that a range lies in. What was lost meanwhile is its fault.
+    fn during(
+        &self,
+        (address, bytes, need): (u64, u64, Need),
+        access: impl FnOnce(Vec<Piece>),
+    ) -> Result<(), AccessFault> {
+        let flight = Flight::new(self);
+        flight.begin();
+        self.checked(address, bytes, need).map(access)?;
+        match flight.end() {
+            None => Ok(()),
+            Some(lost) => Err(self.fault_of(&lost, address, bytes)),
+        }
+    }
+
+    /// The fault of an access to `bytes` bytes at `start` during which memory was lost.
+    pub fn fault_of(&self, lost: &Lost, start: u64, bytes: u64) -> AccessFault {
+        let address = self.address_of(lost);
+        AccessFault {
+            start,
+            bytes,
+            write: lost.write,
+            address,
+            kind: lost.kind,
+            near: format!(
+                "{} ({:#x} of the program), which went away meanwhile",
+                self.describe(address),
+                lost.host
+            ),
+        }
+    }
+
+    /// Whether all of a range may be accessed now.
+    ///
+    /// # Errors
+    /// The first address that may not.
+    pub fn check(&self, address: u64, bytes: u64, write: bool) -> Result<(), AccessFault> {
+        let need = if write { Need::Write } else { Need::Read };
+        self.checked(address, bytes, need).map(drop)
+    }
+
     /// Holds `bytes` bytes at `address`, all inside one mapping, for as long as the result lives.
     ///
     /// # Errors
@@ -280,13 +332,15 @@ impl Memory {
         need: Need,
     ) -> Result<(), AccessFault> {
         let mut rest = to;
-        for piece in self.checked(address, rest.len() as u64, need)? {
-            let (part, after) = std::mem::take(&mut rest).split_at_mut(piece.bytes);
-            // SAFETY: the piece holds its storage, and its bytes add up to `to`, which is exclusive.
-            unsafe { std::ptr::copy_nonoverlapping(piece.host(), part.as_mut_ptr(), part.len()) };
-            rest = after;
-        }
-        Ok(())
+        self.during((address, rest.len() as u64, need), |pieces| {
+            for piece in pieces {
+                let (part, after) = std::mem::take(&mut rest).split_at_mut(piece.bytes);
+                let to = part.as_mut_ptr();
+                // SAFETY: the piece holds its storage, and its bytes add up to `to`, which is exclusive.
+                unsafe { std::ptr::copy_nonoverlapping(piece.host(), to, part.len()) };
+                rest = after;
+            }
+        })
     }
 
     /// Copies `from` to GPU memory, across neighbouring mappings.
@@ -304,14 +358,15 @@ impl Memory {
         need: Need,
     ) -> Result<(), AccessFault> {
         let mut rest = from;
-        for piece in self.checked(address, rest.len() as u64, need)? {
-            let (part, after) = rest.split_at(piece.bytes);
-            // SAFETY: the piece holds its storage, whose bytes may be written, and its bytes add up to `from`. The
-            // two may be the same memory if the program lent it, hence not `copy_nonoverlapping`.
-            unsafe { std::ptr::copy(part.as_ptr(), piece.host(), part.len()) };
-            rest = after;
-        }
-        Ok(())
+        self.during((address, rest.len() as u64, need), |pieces| {
+            for piece in pieces {
+                let (part, after) = rest.split_at(piece.bytes);
+                // SAFETY: the piece holds its storage, whose bytes may be written, and its bytes add up to `from`. The
+                // two may be the same memory if the program lent it, hence not `copy_nonoverlapping`.
+                unsafe { std::ptr::copy(part.as_ptr(), piece.host(), part.len()) };
+                rest = after;
+            }
+        })
     }
 
     /// Copies `bytes` bytes of GPU memory from `from` to `to`, in ascending pieces (each as if through a buffer).
@@ -319,6 +374,8 @@ impl Memory {
     /// # Errors
     /// A byte that the GPU may not read or write; nothing is copied then.
     pub fn copy_within(&self, to: u64, from: u64, bytes: u64) -> Result<(), AccessFault> {
+        let flight = Flight::new(self);
+        flight.begin();
         let sources = self.checked(from, bytes, Need::Read)?;
         let targets = self.checked(to, bytes, Need::Write)?;
         let (mut sources, mut targets) = (sources.iter(), targets.iter());
@@ -337,7 +394,30 @@ impl Memory {
                 (target, written) = (targets.next(), 0);
             }
         }
-        Ok(())
+        match flight.end() {
+            None => Ok(()),
+            Some(lost) => Err(self.fault_of(&lost, if lost.write { to } else { from }, bytes)),
+        }
+    }
+
+    /// Has `write` write to all of a range, run by run of host bytes: it gets the address, the bytes that come before, and how
+    /// many there are.
+    ///
+    /// # Errors
+    /// A byte that the GPU may not write; nothing is written then.
+    pub fn write_within(
+        &self,
+        address: u64,
+        bytes: u64,
+        mut write: impl FnMut(*mut u8, u64, usize),
+    ) -> Result<(), AccessFault> {
+        self.during((address, bytes, Need::Write), |pieces| {
+            let mut done = 0;
+            for piece in pieces {
+                write(piece.host(), done, piece.bytes);
+                done += piece.bytes as u64;
+            }
+        })
     }
 
     /// Fills `bytes` bytes (a multiple of 4) at `address` (a multiple of 4) with a word.
@@ -355,14 +435,15 @@ impl Memory {
                 near: self.describe(address),
             });
         }
-        for piece in self.checked(address, bytes, Need::Write)? {
-            let words = piece.host().cast::<u32>();
-            for word in 0..piece.bytes / 4 {
-                // SAFETY: the piece holds its storage. It starts at a multiple of 4 and ends at one, because
-                // mappings are whole pages.
-                unsafe { words.add(word).write(value) };
+        self.during((address, bytes, Need::Write), |pieces| {
+            for piece in pieces {
+                let words = piece.host().cast::<u32>();
+                for word in 0..piece.bytes / 4 {
+                    // SAFETY: the piece holds its storage. It starts at a multiple of 4 and ends at one, because
+                    // mappings are whole pages.
+                    unsafe { words.add(word).write(value) };
+                }
             }
-        }
-        Ok(())
+        })
     }
 }

@@ -92,7 +92,7 @@ impl Storage {
     pub fn share(&self) -> io::Result<HostFd> {
         let (file, offset) = self.file().ok_or(io::ErrorKind::Unsupported)?;
         self.mark_shared();
-        let fd = reopen(file)?;
+        let fd = reopen(file.as_fd())?;
         let (start, bytes) = whole(offset, self.bytes());
         match set_lock(fd.as_fd(), libc::F_RDLCK, start, bytes)? {
             true => Ok(fd),

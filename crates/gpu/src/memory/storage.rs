@@ -12,6 +12,9 @@ use rustix::mm::{MapFlags, ProtFlags};
 
 use super::arena::Arena;
 use super::fd::HostFd;
+use super::kept::{InUse, KeptFd};
+use super::lent::LENT;
+use super::lost;
 
 /// Size of a page of the simulated GPU, and the unit that storage is rounded to, in bytes.
 pub const PAGE: u64 = 4096;
@@ -25,7 +28,7 @@ enum Origin {
     Arena { arena: Arc<Arena>, offset: u64 },
     /// A range of a memfd that another process, or another driver of this one, made. The descriptor is held
     /// until the end: it is what keeps the range alive.
-    Imported { fd: HostFd, offset: u64 },
+    Imported { fd: KeptFd, offset: u64 },
     /// Pages of the program itself, which it may unmap at any time.
     Borrowed,
 }
@@ -75,21 +78,25 @@ impl Storage {
     pub fn import(fd: HostFd, offset: u64, bytes: u64) -> io::Result<Arc<Storage>> {
         let bytes = whole_pages(bytes)?;
         let base = map_shared(fd.as_fd(), offset, bytes, None)?;
+        let fd = KeptFd::new(fd.into_owned(), "an imported buffer")?;
         Self::new(base, bytes, 0, Origin::Imported { fd, offset })
     }
 
-    /// Names `bytes` of this process's own memory at `base`, without owning them.
+    /// Names `bytes` of this process's own memory at `base`, without owning them. From now on accesses in a
+    /// [`Flight`](super::Flight) survive that they are gone.
     ///
     /// # Errors
     /// `base` or `bytes` is no positive multiple of [`PAGE`].
     ///
     /// # Safety
-    /// Whoever maps the storage unmaps it from every [`Memory`](super::Memory) before the pages go away, and the
-    /// pages may be read, and if mapped for writing be written, at any time until then.
+    /// Whoever maps the storage unmaps it from every [`Memory`](super::Memory) before other memory comes to the place of the
+    /// pages, and the pages may be read, and if mapped for writing be written, at any time until then.
     pub unsafe fn borrowed(base: u64, bytes: u64) -> io::Result<Arc<Storage>> {
         if !base.is_multiple_of(PAGE) || base.checked_add(bytes).is_none() {
             return Err(io::ErrorKind::InvalidInput.into());
         }
+        LENT.note(base, base + bytes);
+        lost::arm();
         Self::new(base as *mut u8, whole_pages(bytes)?, 0, Origin::Borrowed)
     }
 
@@ -102,7 +109,7 @@ impl Storage {
     ) -> io::Result<Arc<Storage>> {
         let bytes = whole_pages(bytes)?;
         let head = PAGE as usize;
-        let start = map_shared(arena.fd(), offset - PAGE, bytes + head, at)?;
+        let start = map_shared(arena.fd()?.as_fd(), offset - PAGE, bytes + head, at)?;
         Self::new(
             start.wrapping_add(head),
             bytes,
@@ -132,11 +139,20 @@ impl Storage {
         self.bytes as u64
     }
 
-    /// The file behind the bytes and their offset in it, unless they are anonymous or borrowed.
-    pub fn file(&self) -> Option<(BorrowedFd<'_>, u64)> {
+    /// The file behind the bytes and their offset in it, unless they are anonymous or borrowed, or the program has
+    /// closed the file.
+    pub fn file(&self) -> Option<(InUse<'_>, u64)> {
         match &self.origin {
-            Origin::Arena { arena, offset } => Some((arena.fd(), *offset)),
-            Origin::Imported { fd, offset } => Some((fd.as_fd(), *offset)),
+            Origin::Arena { arena, offset } => Some((arena.fd().ok()?, *offset)),
+            Origin::Imported { fd, offset } => Some((fd.get().ok()?, *offset)),
+            Origin::Anonymous | Origin::Borrowed => None,
+        }
+    }
+
+    /// Where the bytes lie in their file, unless they are anonymous or borrowed.
+    pub fn offset(&self) -> Option<u64> {
+        match self.origin {
+            Origin::Arena { offset, .. } | Origin::Imported { offset, .. } => Some(offset),
             Origin::Anonymous | Origin::Borrowed => None,
         }
     }
@@ -183,7 +199,7 @@ impl Storage {
         let Some((fd, start)) = self.file().filter(|_| inside) else {
             return false;
         };
-        match rustix::fs::seek(fd, SeekFrom::Data(start + page)) {
+        match rustix::fs::seek(&fd, SeekFrom::Data(start + page)) {
             Ok(data) => data >= start + page + PAGE,
             // There is no data behind.
             Err(error) => error == rustix::io::Errno::NXIO,

@@ -146,28 +146,25 @@ fn an_arena_is_a_file_of_ranges_that_never_return() {
     let first = arena.allocate(5000, 1).unwrap();
     assert_eq!(first.bytes(), 8192);
     assert!(first.write(10, b"seen") && first.set_header(b"head"));
-    let (fd, offset) = first.file().unwrap();
+    let offset = first.offset().unwrap();
+    let fd = arena.fd().unwrap();
     let mut seen = [0u8; 4];
-    assert_eq!(rustix::io::pread(fd, &mut seen, offset + 10).unwrap(), 4);
+    assert_eq!(rustix::io::pread(&fd, &mut seen, offset + 10).unwrap(), 4);
     assert_eq!(&seen, b"seen");
-    rustix::io::pread(fd, &mut seen, offset - PAGE).unwrap();
+    rustix::io::pread(&fd, &mut seen, offset - PAGE).unwrap();
     assert_eq!(&seen, b"head");
-    assert!(rustix::fs::ftruncate(fd, 0).is_err(), "sealed");
+    assert!(rustix::fs::ftruncate(&fd, 0).is_err(), "sealed");
     let other = arena.reopen().unwrap();
     rustix::fs::seek(&other, rustix::fs::SeekFrom::Start(offset)).unwrap();
-    assert_eq!(
-        rustix::fs::tell(arena.fd()).unwrap(),
-        0,
-        "positions are their own"
-    );
+    assert_eq!(rustix::fs::tell(&fd).unwrap(), 0, "positions are their own");
     let stat = rustix::fs::fstat(&other).unwrap();
     assert_eq!((stat.st_dev, stat.st_ino), arena.identity());
     assert!(!first.write(8191, &[0; 2]) && !first.read(u64::MAX, &mut [0]));
     drop(first);
-    rustix::io::pread(arena.fd(), &mut seen, offset + 10).unwrap();
+    rustix::io::pread(&fd, &mut seen, offset + 10).unwrap();
     assert_eq!(seen, [0; 4], "the pages are given back");
     let second = arena.allocate(1, 1 << 20).unwrap();
-    let (_, next) = second.file().unwrap();
+    let next = second.offset().unwrap();
     assert!(next > offset + 8192 && next % (1 << 20) == 0);
     assert!(arena.allocate(u64::MAX, 1).is_err() && arena.allocate(0, 1).is_err());
     assert!(arena.allocate(arena.bytes(), 1).is_err() && arena.allocate(1, 3).is_err());
@@ -193,7 +190,7 @@ fn a_memory_reserved_is_not_paid_for() {
         .map(1 << 40, storage, 0, bytes, Access::ReadWrite, "huge")
         .unwrap();
     memory.copy_in((1 << 40) + bytes - 1, &[7]).unwrap();
-    let stat = rustix::fs::fstat(arena.fd()).unwrap();
+    let stat = rustix::fs::fstat(arena.fd().unwrap()).unwrap();
     assert!(stat.st_blocks * 512 <= 2 << 20, "{} blocks", stat.st_blocks);
     assert_eq!(memory.map.read().runs.len(), 1);
     memory.unmap((1 << 40) + (1 << 30), 1 << 20).unwrap();
@@ -399,7 +396,7 @@ fn lent_and_imported_memory_is_the_very_same() {
     let arena = Arena::new("test").unwrap();
     let memory = Memory::new(0);
     let own = arena.allocate(2 * PAGE, 1).unwrap();
-    let (_, offset) = own.file().unwrap();
+    let offset = own.offset().unwrap();
     let imported = Storage::import(arena.reopen().unwrap(), offset + PAGE, PAGE).unwrap();
     assert!(imported.arena().is_none() && imported.file().is_some());
     memory
@@ -489,11 +486,11 @@ fn a_shared_range_is_found_by_its_descriptor_wherever_that_points() {
     rustix::fs::seek(&fd, rustix::fs::SeekFrom::Start(77)).unwrap();
     assert_eq!(
         shared_range(fd.as_fd()),
-        Some((second.file().unwrap().1, 3 * PAGE))
+        Some((second.offset().unwrap(), 3 * PAGE))
     );
-    assert_eq!(shared_range(arena.fd()), None);
+    assert_eq!(shared_range(arena.fd().unwrap().as_fd()), None);
     assert_eq!(shared_range(std::io::stdout().as_fd()), None);
-    assert!(Storage::import_shared(arena.fd()).is_err());
+    assert!(Storage::import_shared(arena.fd().unwrap().as_fd()).is_err());
     assert!(Storage::anonymous(PAGE).unwrap().share().is_err());
     let third = Storage::import_shared(fd.as_fd()).unwrap();
     let mut seen = [0; 6];
@@ -509,7 +506,7 @@ fn shared_pages_live_until_the_last_one_lets_go() {
     let arena = Arena::new("test").unwrap();
     let own = page_of(&arena, 7);
     let fd = own.share().unwrap();
-    let offset = own.file().unwrap().1;
+    let offset = own.offset().unwrap();
     drop(own);
     let imported = Storage::import_shared(fd.as_fd()).unwrap();
     drop(fd);
@@ -519,10 +516,10 @@ fn shared_pages_live_until_the_last_one_lets_go() {
         imported.read(100, &mut seen) && seen == [7],
         "freed by its maker, not by us"
     );
-    assert_eq!(committed(arena.fd()), PAGE);
+    assert_eq!(committed(arena.fd().unwrap().as_fd()), PAGE);
     drop(imported);
     drop(page_of(&arena, 1));
-    assert_eq!(committed(arena.fd()), 0);
+    assert_eq!(committed(arena.fd().unwrap().as_fd()), 0);
     let late = |header: &[u8]| header[0] == 7;
     let gone = Storage::import_range(arena.reopen().unwrap(), offset, PAGE, late);
     assert_eq!(gone.unwrap_err().kind(), std::io::ErrorKind::NotFound);
@@ -534,7 +531,7 @@ fn a_range_of_a_live_arena_is_imported_by_its_header() {
     let own = page_of(&arena, 3);
     own.set_header(&[9; 16]);
     own.mark_shared();
-    let offset = own.file().unwrap().1;
+    let offset = own.offset().unwrap();
     let import = |byte| {
         Storage::import_range(arena.reopen().unwrap(), offset, PAGE, |header| {
             header[..16] == [byte; 16]

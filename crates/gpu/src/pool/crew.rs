@@ -1,12 +1,14 @@
 //! Worker threads that outlive a dispatch: starting a thread takes longer than many kernels run.
 //! The pool grows to what is asked of it at one time, so that dispatches of several queues never wait for each other.
+//! A thread that has done its job watches for the next one for a while before it parks (`patience.rs`).
 
 use std::any::Any;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, PoisonError};
 
-use super::threads::{Builder, Condvar, Mutex, MutexGuard};
+use super::threads::patience::{Patience, look_briefly};
+use super::threads::{AtomicUsize, Builder, Condvar, Mutex, MutexGuard, Ordering};
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -21,16 +23,28 @@ pub struct Pool {
 #[derive(Default)]
 struct Shared {
     queue: Mutex<Queue>,
-    /// Signalled when there is a job or the pool closes.
+    /// Signalled when there is a job for a thread that is parked, or the pool closes.
     work: Condvar,
+    /// Jobs in the queue, and one more when the pool is closed, for those that watch: changes with the queue locked.
+    posted: AtomicUsize,
 }
 
 #[derive(Default)]
 struct Queue {
     jobs: VecDeque<Job>,
-    /// Threads that wait.
-    idle: usize,
+    /// Threads that are parked.
+    parked: usize,
+    /// Threads that watch, each sure to look into the queue before it parks.
+    watching: usize,
     closed: bool,
+}
+
+impl Shared {
+    /// Says how many jobs there are, when that has changed.
+    fn post(&self, queue: &Queue) {
+        let posted = queue.jobs.len() + usize::from(queue.closed);
+        self.posted.store(posted, Ordering::Relaxed);
+    }
 }
 
 /// One thread's part of a crew's work.
@@ -51,6 +65,8 @@ unsafe impl Sync for Work {}
 #[derive(Default)]
 struct CrewState {
     members: Mutex<Members>,
+    /// Threads that run the function now; changes with `members` locked.
+    running: AtomicUsize,
     /// Signalled when a member has done its part.
     left: Condvar,
 }
@@ -59,8 +75,6 @@ struct CrewState {
 struct Members {
     /// Nobody may begin any more.
     closed: bool,
-    /// Threads that run the function now.
-    running: usize,
     panic: Option<Box<dyn Any + Send>>,
 }
 
@@ -122,13 +136,18 @@ impl Recruiter {
     pub fn recruit(&self, count: usize) {
         let shared = &self.shared;
         let mut queue = lock(&shared.queue);
+        // Those that watch take the first jobs without being woken.
+        let unwatched = |queue: &Queue| queue.jobs.len().saturating_sub(queue.watching);
+        let before = unwatched(&queue);
         for _ in 0..count {
             queue.jobs.push_back(Job {
                 crew: self.state.clone(),
                 work: self.work,
             });
         }
-        let missing = queue.jobs.len().saturating_sub(queue.idle);
+        shared.post(&queue);
+        let for_parked = unwatched(&queue) - before;
+        let missing = unwatched(&queue).saturating_sub(queue.parked);
         drop(queue);
         for _ in 0..missing {
             let shared = shared.clone();
@@ -137,7 +156,8 @@ impl Recruiter {
                 .name("rocjitsu-wave".to_owned())
                 .spawn(move || serve(&shared));
         }
-        match count {
+        match for_parked {
+            0 => {}
             1 => shared.work.notify_one(),
             _ => shared.work.notify_all(),
         }
@@ -147,12 +167,14 @@ impl Recruiter {
 impl Drop for Crew<'_> {
     fn drop(&mut self) {
         let Recruiter { shared, state, .. } = &self.recruiter;
-        lock(&shared.queue)
-            .jobs
-            .retain(|job| !Arc::ptr_eq(&job.crew, state));
+        let mut queue = lock(&shared.queue);
+        queue.jobs.retain(|job| !Arc::ptr_eq(&job.crew, state));
+        shared.post(&queue);
+        drop(queue);
+        lock(&state.members).closed = true;
+        look_briefly(|| state.running.load(Ordering::Relaxed) == 0);
         let mut members = lock(&state.members);
-        members.closed = true;
-        while members.running > 0 {
+        while state.running.load(Ordering::Relaxed) > 0 {
             members = state
                 .left
                 .wait(members)
@@ -163,7 +185,10 @@ impl Drop for Crew<'_> {
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        lock(&self.shared.queue).closed = true;
+        let mut queue = lock(&self.shared.queue);
+        queue.closed = true;
+        self.shared.post(&queue);
+        drop(queue);
         self.shared.work.notify_all();
     }
 }
@@ -171,38 +196,49 @@ impl Drop for Pool {
 /// A thread of the pool.
 fn serve(shared: &Shared) {
     block_signals();
+    let mut patience = Patience::default();
+    let mut watches = false;
     let mut queue = lock(&shared.queue);
     loop {
         if let Some(job) = queue.jobs.pop_front() {
+            shared.post(&queue);
             drop(queue);
+            patience.begins();
             take_part(&job);
+            watches = patience.ends();
             queue = lock(&shared.queue);
         } else if queue.closed {
             return;
+        } else if std::mem::take(&mut watches) {
+            queue.watching += 1;
+            drop(queue);
+            patience.look(|| shared.posted.load(Ordering::Relaxed) > 0);
+            queue = lock(&shared.queue);
+            queue.watching -= 1;
         } else {
-            queue.idle += 1;
+            queue.parked += 1;
             queue = shared
                 .work
                 .wait(queue)
                 .unwrap_or_else(PoisonError::into_inner);
-            queue.idle -= 1;
+            queue.parked -= 1;
         }
     }
 }
 
 fn take_part(job: &Job) {
     {
-        let mut members = lock(&job.crew.members);
+        let members = lock(&job.crew.members);
         if members.closed {
             return;
         }
-        members.running += 1;
+        job.crew.running.fetch_add(1, Ordering::Relaxed);
     }
     // SAFETY: the crew was open when this thread joined it, so the function lives until `running` falls.
     let work = unsafe { &*job.work.0 };
     let outcome = catch_unwind(AssertUnwindSafe(work));
     let mut members = lock(&job.crew.members);
-    members.running -= 1;
+    job.crew.running.fetch_sub(1, Ordering::Relaxed);
     if let Err(panic) = outcome {
         members.panic.get_or_insert(panic);
     }
@@ -211,7 +247,7 @@ fn take_part(job: &Job) {
 }
 
 /// The program's signal handlers run on its own threads.
-fn block_signals() {
+pub fn block_signals() {
     let mut all = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: `sigfillset` initialises the set it is given; blocking signals affects this thread only.
     unsafe {

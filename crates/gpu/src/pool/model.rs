@@ -1,8 +1,39 @@
 //! All interleavings of crews with threads of the pool, up to a bound on preemptions.
 
 mod threads {
+    pub use loom::sync::atomic::AtomicUsize;
     pub use loom::sync::{Condvar, Mutex, MutexGuard};
     pub use loom::thread::Builder;
+    pub use std::sync::atomic::Ordering;
+
+    /// The model knows no time: a thread looks so many times.
+    pub mod patience {
+        const LOOKS: u32 = 2;
+
+        #[derive(Default)]
+        pub struct Patience;
+
+        impl Patience {
+            pub fn begins(&mut self) {}
+
+            pub fn ends(&mut self) -> bool {
+                true
+            }
+
+            pub fn look(&mut self, found: impl Fn() -> bool) {
+                look_briefly(found);
+            }
+        }
+
+        pub fn look_briefly(found: impl Fn() -> bool) {
+            for _ in 0..LOOKS {
+                if found() {
+                    return;
+                }
+                loom::thread::yield_now();
+            }
+        }
+    }
 }
 
 #[path = "crew.rs"]

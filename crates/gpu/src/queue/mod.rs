@@ -16,6 +16,7 @@ mod ring;
 mod run;
 mod sdma;
 mod signal;
+mod transfer;
 
 use std::sync::atomic::AtomicBool;
 

@@ -106,6 +106,15 @@ fn fault(error: &DispatchError) -> QueueFault {
                 error::ILLEGAL_INSTRUCTION
             }
         },
+        DispatchError::Lost { fault, .. } => {
+            memory = Some(MemoryFault {
+                address: fault.address,
+                write: fault.write,
+                fetch: false,
+                kind: fault.kind,
+            });
+            error::MEMORY
+        }
         DispatchError::Invalid { .. } => error::CODE_OBJECT,
         DispatchError::Scratch { .. } => error::MEMORY,
         // The hardware would hang; an end with a reason is better.

@@ -165,6 +165,27 @@ done:
   global_store_dword v1, v4, s[0:1]
   s_endpgm
 
+# chain
+// each wave but the last waits for the flag in LDS that the next one sets
+  v_lshlrev_b32 v1, 2, v0
+  v_lshrrev_b32 v2, 6, v0
+  v_readfirstlane_b32 s6, v2
+  v_lshlrev_b32 v9, 2, v2
+  v_mov_b32 v10, 5
+  s_cmp_eq_u32 s6, 7
+  s_cbranch_scc1 go
+wait:
+  ds_read_b32 v4, v9 offset:4
+  s_waitcnt lgkmcnt(0)
+  v_readfirstlane_b32 s7, v4
+  s_cmp_eq_u32 s7, 5
+  s_cbranch_scc0 wait
+go:
+  ds_write_b32 v9, v10
+  s_waitcnt lgkmcnt(0)
+  global_store_dword v1, v10, s[0:1]
+  s_endpgm
+
 # forever
   s_barrier
 loop:

@@ -66,6 +66,14 @@ pub const SPIN: &[u32] = &[
     0xbf81_0000,
 ];
 
+/// Each wave but the last waits for the flag in LDS that the next one sets.
+#[rustfmt::skip]
+pub const CHAIN: &[u32] = &[
+    0x2402_0082, 0x2004_0086, 0x7e0c_0502, 0x2412_0482, 0x7e14_0285, 0xbf06_8706, 0xbf85_0006, 0xd86c_0004,
+    0x0400_0009, 0xbf8c_c07f, 0x7e0e_0504, 0xbf06_8507, 0xbf84_fffa, 0xd81a_0000, 0x0000_0a09, 0xbf8c_c07f,
+    0xdc70_8000, 0x0000_0a01, 0xbf81_0000,
+];
+
 /// A barrier, and then work without end.
 #[rustfmt::skip]
 pub const FOREVER: &[u32] = &[

@@ -282,8 +282,8 @@ fn data_is_written_copied_and_released() {
                 packet(0x37, &[5 << 8, low, high, 11, 22, 33]),
                 packet(0x37, &[5 << 8 | 1 << 16, low + 16, high, 1, 2, 3]),
                 // A register, written and copied to memory; a copy in memory of 64 bits; a constant; the clock.
-                packet(0x79, &[0x200, 44, 55]),
-                packet(0x40, &[5 << 8, 0xc201, 0, low + 20, high]),
+                packet(0x79, &[0x380, 44, 55]),
+                packet(0x40, &[5 << 8, 0xc381, 0, low + 20, high]),
                 packet(0x40, &[2 | 2 << 8 | 1 << 16, low, high, low + 24, high]),
                 packet(0x40, &[5 | 2 << 8, 66, 0, low + 32, high]),
                 packet(0x40, &[9 | 5 << 8 | 1 << 16, 0, 0, low + 40, high]),
@@ -340,8 +340,8 @@ fn waits_compare_memory_and_pass_flushes() {
     q.rig.write(at, &[0xf3]);
     assert_eq!((q.step(), q.rig.long(q.pointer)), (Step::Worked, 14));
     // A register that is what is waited for, and one that never will be.
-    q.run(&packet(0x3c, &[3, 0xd000, 0, 0, 0xffff_ffff, 4]));
-    let text = q.fault(&packet(0x3c, &[3, 0xd000, 0, 1, 0xffff_ffff, 4]));
+    q.run(&packet(0x3c, &[3, 0xc200, 0, 0, 0xffff_ffff, 4]));
+    let text = q.fault(&packet(0x3c, &[3, 0xc200, 0, 1, 0xffff_ffff, 4]));
     assert!(text.contains("nothing here will change it"), "{text}");
 }
 
@@ -460,7 +460,8 @@ fn code_that_changed_runs_anew_after_an_acquire() {
 
 #[test]
 fn wrong_packets_stop_the_queue_and_say_why() {
-    let cases: [(Vec<u32>, &str); 14] = [
+    let unknown = "none of a compute dispatch";
+    let cases: [(Vec<u32>, &str); 34] = [
         (vec![0x0000_0000], "type 0"),
         (vec![0x4000_0000], "type 1"),
         (packet(0x99, &[0]), "opcode 0x99"),
@@ -471,7 +472,54 @@ fn wrong_packets_stop_the_queue_and_say_why() {
         (packet(0x3c, &[3 | 2 << 4, 0, 0, 0, 0, 0]), "memory space 2"),
         (packet(0x40, &[3, 0, 0, 0, 0]), "source 3"),
         (packet(0x40, &[5 | 3 << 8, 0, 0, 0, 0]), "destination 3"),
-        (packet(0x49, &[0, 7 << 29, 0, 0, 0, 0]), "data selection 7"),
+        (
+            packet(0x49, &[0x514, 7 << 29, 0, 0, 0, 0]),
+            "data selection 7",
+        ),
+        (
+            packet(0x49, &[0x515, 0, 0, 0, 0, 0]),
+            "event 0x15 with index 5",
+        ),
+        (
+            packet(0x49, &[0x614, 0, 0, 0, 0, 0]),
+            "event 0x14 with index 6",
+        ),
+        (packet(0x49, &[0x514, 2 << 16, 0, 0, 0, 0]), "destination 2"),
+        (
+            packet(0x49, &[0x514, 4 << 24, 0, 0, 0, 0]),
+            "interrupt selection 4",
+        ),
+        (
+            packet(0x46, &[0x15 | 1 << 8, 0x1000, 0]),
+            "event 0x15 with index 1",
+        ),
+        (
+            packet(0x46, &[0x1e | 2 << 8, 0x1000, 0]),
+            "event 0x1e with index 2",
+        ),
+        (packet(0x46, &[0x17]), "event 0x17 with index 0"),
+        (
+            packet(0x46, &[7 | 4 << 8, 0x1000, 0]),
+            "event 0x7 with index 4",
+        ),
+        (packet(0x3f, &[0, 0, 4]), "not VALID"),
+        (packet(0x76, &[0, 1]), unknown),
+        (packet(0x76, &[0x200, 1]), unknown),
+        (packet(0x76, &[0x222, 1]), unknown),
+        (packet(0x76, &[0x20b, 1]), "performance counters"),
+        (packet(0x76, &[0x21b, 1]), "preempted"),
+        (packet(0x79, &[0x40, 1]), unknown),
+        (packet(0x37, &[0, 0xd000, 0, 1]), unknown),
+        (packet(0x40, &[4 | 2 << 8, 0xd000, 0, 0, 0]), unknown),
+        (
+            packet(0x3c, &[3 | 1 << 4 | 1 << 6, 0, 0, 0, 0, 0]),
+            "operation 1 on memory space 1",
+        ),
+        (
+            packet(0x3c, &[3 | 1 << 6, 0x106, 0x200, 0, 0, 0]),
+            "no flush",
+        ),
+        (packet(0x50, &[0, 0, 0, 0, 0, 4 | 1 << 29]), "do not grow"),
         (packet(0x50, &[1 << 29, 0, 0, 0, 0, 4]), "source 1"),
         (packet(0x58, &[0, 0]), "ACQUIRE_MEM: 2 words, 6 belong"),
         (packet(0x3f, &[0, 0]), "INDIRECT_BUFFER: 2 words"),

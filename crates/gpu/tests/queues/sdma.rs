@@ -1,5 +1,6 @@
 //! DMA queues.
 
+use rocjitsu_gpu::memory::{Access, Storage};
 use rocjitsu_gpu::queue::{NO_DOORBELL, Sdma, SdmaParams, Step, error};
 use rocjitsu_isa::Target;
 
@@ -193,6 +194,7 @@ fn fills_fences_traps_and_times() {
             &field(96),
             &[6, 99],
             &[17 | 1 << 8, 0, 0, 0, 0],
+            &[17, 0, 0, 0, 0],
         ]
         .concat(),
     );
@@ -218,6 +220,7 @@ fn fills_fences_traps_and_times() {
             "FENCE",
             "TIMESTAMP",
             "TRAP",
+            "GCR",
             "GCR"
         ]
     );
@@ -252,6 +255,26 @@ fn a_copy_waits_and_counts_a_signal_down() {
 }
 
 #[test]
+fn a_poll_gives_up_after_its_retries() {
+    let mut q = Queue::new(Target::Gfx942);
+    let flag = q.rig.words(&[1], "flag");
+    let poll = |tries: u32| {
+        let head = [8 | 3 << 28 | 1 << 31];
+        [&head[..], &long(flag), &[2, 0xff, 4 | tries << 16]].concat()
+    };
+    q.place(&poll(3));
+    assert_eq!([q.step(), q.step()], [Step::Waiting, Step::Waiting]);
+    q.rig.write(flag, &[2]);
+    assert_eq!(q.step(), Step::Worked);
+    q.rig.write(flag, &[1]);
+    q.place(&poll(3));
+    for _ in 0..3 {
+        assert_eq!(q.step(), Step::Waiting);
+    }
+    assert!(matches!(q.step(), Step::Fault(f) if f.text.contains("gives up after 3 retries")));
+}
+
+#[test]
 fn indirect_buffers_run_in_between() {
     let mut q = Queue::new(Target::Gfx942);
     let at = q.rig.words(&[1, 2, 3], "data");
@@ -282,7 +305,7 @@ fn packets_wait_for_their_last_word() {
 
 #[test]
 fn wrong_packets_stop_the_queue_and_say_why() {
-    let cases: [(Vec<u32>, &str); 8] = [
+    let cases: [(Vec<u32>, &str); 12] = [
         (vec![3], "opcode 3"),
         (vec![1 | 1 << 8], "opcode 1, sub-opcode 1"),
         (vec![1 | 1 << 27], "opcode 1, sub-opcode 0"),
@@ -294,6 +317,11 @@ fn wrong_packets_stop_the_queue_and_say_why() {
             "atomic operation 1",
         ),
         (vec![11 | 3 << 30, 0, 0, 0, 0], "units of 8 bytes"),
+        (vec![1 << 8], "opcode 0, sub-opcode 1"),
+        (vec![4 | 1 << 8, 0, 0, 0, 0, 0], "opcode 4, sub-opcode 1"),
+        // The engines of gfx9 have no GCR.
+        (vec![17, 0, 0, 0, 0], "opcode 17"),
+        (vec![17 | 1 << 8, 0, 0, 0, 0], "opcode 17"),
     ];
     for (words, text) in cases {
         let said = Queue::fault(&words);
@@ -317,4 +345,89 @@ fn a_copy_from_nowhere_is_a_fault_at_its_address() {
     );
     assert_eq!(q.rig.platform.take(), [Event::Fault(memory)]);
     assert_eq!(q.rig.long(q.pointer), 0);
+}
+
+/// Transfers that are made in pieces give what one piece would.
+#[test]
+fn large_copies_may_overlap_and_large_fills_keep_their_pattern() {
+    const SIZE: usize = 4 << 20;
+    let mut q = Queue::new(Target::Gfx942);
+    let at = q.rig.room(SIZE as u64, "data");
+    let mut want: Vec<u8> = (0..SIZE as u32)
+        .map(|i| (i.wrapping_mul(0x9e37_79b1) >> 24) as u8)
+        .collect();
+    q.rig.memory.write(at, &want).unwrap();
+    let length = 3_000_001;
+    for (to, from) in [(7_777, 0), (3, 100_000), (1_000_000, 1_000_001)] {
+        q.run(&copy(at + to as u64, at + from as u64, length as u32));
+        want.copy_within(from..from + length, to);
+    }
+    let words = [
+        &[11 | 2 << 30][..],
+        &long(at + 8),
+        &[0x0403_0201, 2_000_000 - 4],
+    ]
+    .concat();
+    q.run(&words);
+    for (i, byte) in want[8..2_000_008].iter_mut().enumerate() {
+        *byte = (i % 4 + 1) as u8;
+    }
+    let mut got = vec![0; SIZE];
+    q.rig.memory.read(at, &mut got).unwrap();
+    assert!(got == want);
+}
+
+/// What is unmapped in the middle of a transfer is a fault, and is not touched once that was waited for.
+#[test]
+fn what_is_unmapped_under_a_transfer_is_not_touched_any_more() {
+    const SIZE: u64 = 128 << 20;
+    for is_copy in [false, true] {
+        let mut q = Queue::new(Target::Gfx942);
+        let storage = Storage::anonymous(SIZE).unwrap();
+        let (to, from) = (0x1_0000_0000, 0x2_0000_0000);
+        let map = |at, storage: &_| {
+            let storage = std::sync::Arc::clone(storage);
+            let access = Access::ReadWrite;
+            q.rig
+                .memory
+                .map(at, storage, 0, SIZE, access, "data")
+                .unwrap();
+        };
+        map(to, &storage);
+        let mut packet = [&[11 | 2 << 30][..], &long(to), &[1, SIZE as u32 - 4]].concat();
+        if is_copy {
+            let source = Storage::anonymous(SIZE).unwrap();
+            assert!(source.write(0, &vec![1; SIZE as usize]));
+            map(from, &source);
+            packet = copy(to, from, SIZE as u32);
+        }
+        q.place(&packet);
+        let memory = q.rig.memory.clone();
+        let byte = |at: u64| {
+            let mut byte = [0];
+            assert!(storage.read(at, &mut byte));
+            byte[0]
+        };
+        let step = std::thread::scope(|scope| {
+            let step = scope.spawn(|| q.step());
+            while byte(0) == 0 {
+                std::thread::yield_now();
+            }
+            memory.unmap(to, SIZE).unwrap();
+            assert!(memory.settle());
+            let end = || (0..SIZE).step_by(4096).find(|&at| byte(at) == 0);
+            let now = end();
+            let step = step.join().unwrap();
+            assert_eq!(now, end());
+            step
+        });
+        let Step::Fault(fault) = step else {
+            panic!("{step:?}");
+        };
+        let address = fault.memory.map(|fault| fault.address);
+        assert!(
+            address.is_some_and(|at| (to + 1..to + SIZE).contains(&at)),
+            "{fault}"
+        );
+    }
 }

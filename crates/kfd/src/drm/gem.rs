@@ -262,8 +262,14 @@ pub(crate) fn mmap(call: &DrmCall<'_>, args: &mut DrmGemMmap) -> Handled {
 }
 
 /// Maps buffers at addresses of the file's GPU. Pages without a buffer (`AMDGPU_VM_PAGE_PRT`) are refused: compute
-/// never asks for them.
+/// never asks for them. The GPU does not use what was unmapped any more when this returns.
 pub(crate) fn va(call: &DrmCall<'_>, args: &mut DrmGemVa) -> Handled {
+    let done = change_mapping(call, args);
+    call.file.memory.settle();
+    done
+}
+
+fn change_mapping(call: &DrmCall<'_>, args: &mut DrmGemVa) -> Handled {
     let end = args
         .va_address
         .checked_add(args.map_size)

@@ -1,6 +1,6 @@
 //! The DRM side of a GPU: render nodes, and the ioctls that libdrm and the thunk use on them.
 
-mod gem;
+pub(crate) mod gem;
 mod info;
 mod table;
 

@@ -45,7 +45,7 @@ impl Doorbells {
 
     /// Offset of the slice in the file behind `/dev/kfd`.
     pub(crate) fn offset(&self) -> u64 {
-        self.storage.file().map_or(0, |(_, offset)| offset)
+        self.storage.offset().unwrap_or(0)
     }
 
     fn word(&self, slot: usize) -> &AtomicU64 {

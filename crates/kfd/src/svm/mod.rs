@@ -3,18 +3,17 @@
 //! later access asks here again.
 
 mod attributes;
-mod lent;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use rocjitsu_gpu::lock::{Mutex, Rank};
-use rocjitsu_gpu::memory::{Access, Memory, PAGE, Pager, Storage};
+use rocjitsu_gpu::memory::{Access, LENT, Memory, PAGE, Pager, Storage, aside};
 use rustix::io::Errno;
 use zerocopy::{FromBytes, IntoBytes};
 
 use self::attributes::{Change, Table};
-pub(crate) use self::lent::LentFilter;
 use crate::abi::{SetXnackMode, Svm, SvmAttribute};
 use crate::host::{self, Area};
 use crate::table::{Call, Handled};
@@ -25,8 +24,6 @@ pub(crate) struct Ranges {
     state: Mutex<State>,
     /// The files of the driver's own memory, which is not the program's to lend.
     own: OwnFiles,
-    /// What of it was ever seen by a GPU, in all contexts.
-    seen: Arc<LentFilter>,
 }
 
 /// Device and inode of the files that the driver keeps memory in.
@@ -44,6 +41,8 @@ struct State {
     svm: Table,
     /// User pointers by GPU and address there.
     lent: BTreeMap<(usize, u64), Lent>,
+    /// What the program is about to take away, whole pages of its own: nobody may have it until that is done.
+    leaving: Vec<(u64, u64)>,
     /// The address map of each GPU that has one.
     memories: Vec<Option<Arc<Memory>>>,
 }
@@ -121,17 +120,17 @@ fn around(svm: &Table, page: u64, area: Area) -> View {
 }
 
 impl Ranges {
-    pub(crate) fn new(gpus: usize, own: OwnFiles, seen: Arc<LentFilter>) -> Arc<Ranges> {
+    pub(crate) fn new(gpus: usize, own: OwnFiles) -> Arc<Ranges> {
         let state = State {
             xnack: false,
             svm: Table::default(),
             lent: BTreeMap::new(),
+            leaving: Vec::new(),
             memories: vec![None; gpus],
         };
         Arc::new(Ranges {
             state: Mutex::new(Rank::RANGES, state),
             own,
-            seen,
         })
     }
 
@@ -210,7 +209,7 @@ impl Ranges {
         bytes: u64,
         access: Access,
     ) -> Result<(), Errno> {
-        self.seen.note(host, host + bytes);
+        LENT.note(host, host + bytes);
         let mut state = self.state.lock();
         self.map(
             memory,
@@ -262,10 +261,10 @@ impl Ranges {
             Access::Read
         };
         let bytes = part.end - part.start;
-        self.seen.note(part.start, part.end);
+        LENT.note(part.start, part.end);
         // SAFETY: the pages are mapped, with the protection that `access` asks for. When the program unmaps or
-        // protects them, `gone` takes them from all GPUs first; a call of the kernel that the interposed library does
-        // not see is the program's own danger, as any pointer into memory that it unmaps.
+        // protects them, `take` takes them from all GPUs first; after a call of the kernel that the interposed library does
+        // not see, an access is a fault of the GPU.
         let Ok(storage) = (unsafe { Storage::borrowed(part.start, bytes) }) else {
             return false;
         };
@@ -275,42 +274,92 @@ impl Ranges {
             .is_ok()
     }
 
-    /// The program is about to change its mappings in `[start, end)`, whole pages: GPUs lose them.
+    /// The program changes its mappings in `[start, end)`, whole pages: GPUs lose them. Returns when no GPU uses them any more.
     pub(crate) fn gone(&self, start: u64, end: u64) {
+        self.take(start, end, false);
+    }
+
+    /// As [`Ranges::gone`], and no GPU gets them back before [`Ranges::has_left`].
+    pub(crate) fn leaves(&self, start: u64, end: u64) {
+        self.take(start, end, true);
+    }
+
+    /// What [`Ranges::leaves`] said is done, or was not.
+    pub(crate) fn has_left(&self, start: u64, end: u64) {
         let mut state = self.state.lock();
-        let state = &mut *state;
-        state.svm.suspect(start, end);
-        for memory in state.memories.iter().flatten() {
-            // SVM: the GPU's address is the program's. Outside of what a GPU can address there is nothing.
-            let _ = memory.unmap_borrowed(start, end - start);
+        let found = state.leaving.iter().position(|&one| one == (start, end));
+        if let Some(at) = found {
+            state.leaving.swap_remove(at);
         }
-        for (&(gpu, address), lent) in &state.lent {
+    }
+
+    fn take(&self, start: u64, end: u64, leaves: bool) {
+        let mut changed = Vec::new();
+        let mut state = self.state.lock();
+        let state_now = &mut *state;
+        if leaves {
+            state_now.leaving.push((start, end));
+        }
+        state_now.svm.suspect(start, end);
+        let mut lose = |memory: &Arc<Memory>, start, bytes| {
+            // Outside of what a GPU can address there is nothing.
+            if memory
+                .unmap_borrowed(start, bytes)
+                .is_ok_and(|bytes| bytes > 0)
+            {
+                changed.push(memory.clone());
+            }
+        };
+        for memory in state_now.memories.iter().flatten() {
+            // SVM: the GPU's address is the program's.
+            lose(memory, start, end - start);
+        }
+        for (&(gpu, address), lent) in &state_now.lent {
             let (first, last) = (lent.host.max(start), (lent.host + lent.bytes).min(end));
-            if let Some(Some(memory)) = state.memories.get(gpu)
+            if let Some(Some(memory)) = state_now.memories.get(gpu)
                 && first < last
             {
-                let _ = memory.unmap_borrowed(address + (first - lent.host), last - first);
+                lose(memory, address + (first - lent.host), last - first);
             }
+        }
+        drop(state);
+        // The accesses that are waited for may ask for pages meanwhile.
+        for memory in changed {
+            memory.settle();
         }
     }
 
     /// As [`Ranges::gone`], and the ranges there are no more.
     pub(crate) fn unmapped(&self, start: u64, end: u64) {
         self.gone(start, end);
+        self.forget(start, end);
+    }
+
+    /// What is in `[start, end)` is other memory now: the attributes of ranges there are gone.
+    pub(crate) fn forget(&self, start: u64, end: u64) {
         self.state.lock().svm.remove(start, end);
     }
 
     /// Maps what a GPU may see at `address`, if there is something.
     fn page_in(&self, gpu: usize, memory: &Memory, address: u64) -> bool {
         let page = address - address % PAGE;
-        let state = self.state.lock();
-        let registered = match state.registered(gpu, page) {
-            Registered::Nothing if !state.xnack => return false,
-            Registered::Nothing => None,
-            Registered::Refused => return false,
-            Registered::Seen(view) => Some(view),
+        let (state, registered, host) = loop {
+            let state = self.state.lock();
+            let registered = match state.registered(gpu, page) {
+                Registered::Nothing if !state.xnack => return false,
+                Registered::Nothing => None,
+                Registered::Refused => return false,
+                Registered::Seen(view) => Some(view),
+            };
+            let host = registered.map_or(page, |view| view.host + (page - view.address));
+            let leaves = |&(start, end): &(u64, u64)| start <= host && host < end;
+            if !state.leaving.iter().any(leaves) {
+                break (state, registered, host);
+            }
+            drop(state);
+            // Whether there is something afterwards is known then.
+            aside(|| std::thread::sleep(LEAVING));
         };
-        let host = registered.map_or(page, |view| view.host + (page - view.address));
         let Ok(areas) = host::areas(host, host + 1) else {
             return false;
         };
@@ -343,9 +392,9 @@ impl Ranges {
         if !host::covers(&areas, start, end) {
             return Err(Errno::FAULT);
         }
-        self.seen.note(start, end);
-        let mut state = self.state.lock();
-        let state = &mut *state;
+        LENT.note(start, end);
+        let mut locked = self.state.lock();
+        let state = &mut *locked;
         let gpus = state.memories.len();
         state.svm.set(start, end, changes, state.xnack, gpus);
         for (gpu, memory) in state.memories.iter().enumerate() {
@@ -368,6 +417,11 @@ impl Ranges {
                 }
             }
         }
+        let memories: Vec<_> = state.memories.iter().flatten().cloned().collect();
+        drop(locked);
+        for memory in memories {
+            memory.settle();
+        }
         Ok(())
     }
 }
@@ -380,6 +434,9 @@ impl Drop for Ranges {
         }
     }
 }
+
+/// How long an access sleeps until it looks again whether the program has taken away what it is taking away.
+const LEAVING: Duration = Duration::from_micros(50);
 
 /// End of the addresses that a program on x86-64 can have.
 const ADDRESSES: u64 = 0x7fff_ffff_f000;

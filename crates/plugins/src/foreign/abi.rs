@@ -3,10 +3,13 @@
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 
 use rocjitsu_isa::RegFile;
-use rocjitsu_observe::{Family, Instruction, State};
+use rocjitsu_observe::{Family, Instruction, Lines, State};
+use serde_json::Value;
 
 /// `ROCJITSU_PLUGIN_ABI`.
 pub const VERSION: u32 = 2;
+/// `ROCJITSU_PLUGIN_MINOR`.
+pub const MINOR: u32 = 1;
 
 /// `ROCJITSU_ONE_THREAD` of `rocjitsu_threads`.
 pub const ONE_THREAD: u32 = 1;
@@ -242,6 +245,7 @@ impl Touch {
 #[repr(C)]
 pub struct Host {
     abi: u32,
+    minor: u32,
     vgpr: extern "C" fn(*const c_void, u32, u32) -> u32,
     agpr: extern "C" fn(*const c_void, u32, u32) -> u32,
     sgpr: extern "C" fn(*const c_void, u32) -> u32,
@@ -250,20 +254,64 @@ pub struct Host {
     lds: extern "C" fn(*const c_void, u32, *mut c_void, usize) -> c_int,
     scc: extern "C" fn(*const c_void) -> u32,
     mode: extern "C" fn(*const c_void) -> u32,
+    record: extern "C" fn(*const Host, *const c_char) -> c_int,
 }
 
-/// What every plugin is given.
-pub static HOST: Host = Host {
-    abi: VERSION,
-    vgpr,
-    agpr,
-    sgpr,
-    read,
-    text,
-    lds,
-    scc,
-    mode,
-};
+/// What a plugin is given: the functions, and behind them where its records go.
+#[repr(C)]
+pub struct OwnHost {
+    host: Host,
+    /// What its records name it.
+    name: String,
+    lines: Lines,
+}
+
+impl OwnHost {
+    /// That of a plugin whose records name it so.
+    pub fn new(name: String, lines: Lines) -> OwnHost {
+        OwnHost {
+            host: Host {
+                abi: VERSION,
+                minor: MINOR,
+                vgpr,
+                agpr,
+                sgpr,
+                read,
+                text,
+                lds,
+                scc,
+                mode,
+                record,
+            },
+            name,
+            lines,
+        }
+    }
+
+    /// Makes sure that all records are written.
+    pub fn flush(&self) -> Result<(), String> {
+        self.lines.flush()
+    }
+
+    fn record(&self, text: &str) -> Option<()> {
+        let Ok(Value::Object(mut record)) = serde_json::from_str(text) else {
+            return None;
+        };
+        record.insert("plugin".to_owned(), self.name.as_str().into());
+        self.lines.line(&Value::from(record).to_string()).ok()
+    }
+}
+
+extern "C" fn record(host: *const Host, json: *const c_char) -> c_int {
+    if host.is_null() || json.is_null() {
+        return -1;
+    }
+    // SAFETY: the header asks for the host that `create` was given, which is the first part of this structure and lives as
+    // long as the plugin; and for a string.
+    let (host, text) = unsafe { (&*host.cast::<OwnHost>(), CStr::from_ptr(json)) };
+    let written = text.to_str().ok().and_then(|text| host.record(text));
+    if written.is_some() { 0 } else { -1 }
+}
 
 /// The state behind a pointer of a step.
 fn state<'s>(pointer: *const c_void) -> Option<StateBox<'s>> {
@@ -354,6 +402,8 @@ pub struct Description {
     abi: u32,
     pub events: u32,
     pub threads: u32,
+    /// Was padding in minor version 0, which compilers fill with zeros.
+    pub minor: u32,
     pub schema: *const c_char,
     pub create:
         Option<extern "C" fn(*const Host, *const c_char, *mut c_char, usize) -> *mut c_void>,

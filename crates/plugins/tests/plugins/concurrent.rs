@@ -92,6 +92,12 @@ fn records(watching: &Watching, plugins: usize) -> Vec<String> {
         .map(|mut record| {
             if let Value::Object(record) = &mut record {
                 record.remove("dispatch");
+                record.remove("dispatch_id");
+                let mnemonics = record.get_mut("mnemonics").and_then(Value::as_object_mut);
+                let each = mnemonics.into_iter().flat_map(|all| all.values_mut());
+                for mnemonic in each.filter_map(Value::as_object_mut) {
+                    mnemonic.remove("first_dispatch");
+                }
             }
             record.to_string()
         })

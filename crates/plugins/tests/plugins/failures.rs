@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use rocjitsu_isa::Target;
 use rocjitsu_observe::{
-    Access, AccessKind, Dispatch, Ended, Events, Outcome, Plugin, Plugins, State, Step, Wave,
+    Access, AccessKind, Concurrency, Dispatch, Ended, Events, Outcome, Plugin, Plugins, State,
+    Step, Wave,
 };
 
 use super::rig::{Run, described, descriptions};
@@ -25,7 +26,16 @@ impl Failing {
 
 impl Plugin for Failing {
     fn events(&self) -> Events {
+        assert!(self.0 != "events panics", "on purpose");
         Events::DISPATCHES | Events::WAVES | Events::AFTER
+    }
+    fn concurrency(&self) -> Concurrency {
+        assert!(self.0 != "concurrency panics", "on purpose");
+        Concurrency::Serial
+    }
+    fn worker(&self) -> Option<Box<dyn Plugin>> {
+        assert!(self.0 != "worker panics", "on purpose");
+        None
     }
     fn dispatch_begins(&mut self, _: &Dispatch<'_>) -> Outcome {
         self.at("begin")
@@ -99,8 +109,12 @@ fn a_failing_plugin_is_named() {
     let target = Target::Gfx942;
     let path = &descriptions(target)[0];
     let launch = described(path, target);
-    for place in ["begin", "wave", "after", "end", "finish"] {
-        for how in ["errs", "panics"] {
+    let places = ["begin", "wave", "after", "end", "finish"];
+    let asked = ["events", "concurrency", "worker"];
+    for place in places.into_iter().chain(asked) {
+        let hows = ["panics", "errs"];
+        let hows = hows.iter().take(if asked.contains(&place) { 1 } else { 2 });
+        for how in hows {
             let mut plugins = Plugins::new();
             let what: &'static str = format!("{place} {how}").leak();
             plugins.add("shaky", Box::new(Failing(what)));

@@ -6,6 +6,7 @@ mod effects;
 mod failures;
 mod fidelity;
 mod foreign;
+mod formats;
 mod hooks;
 mod mutation;
 mod rig;

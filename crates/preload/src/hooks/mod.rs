@@ -14,5 +14,6 @@ mod file;
 mod link;
 mod memory;
 mod open;
+mod signal;
 mod stat;
 mod thread;

@@ -5,9 +5,11 @@ use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::path::Path;
 
 use libc::{c_char, c_int, mode_t};
+use rocjitsu_gpu::memory::kept;
 use rocjitsu_kfd::{Driver, Errno, topology};
 
 use crate::fds::{self, Kind};
+use crate::guard::{KeepErrno, is_inside};
 use crate::tree::{self, Found};
 use crate::{paths, process, real, runtime};
 
@@ -94,6 +96,16 @@ fn give(file: OwnedFd, kind: Kind, path: &Path, flags: c_int) -> Result<c_int, E
     Ok(file.into_raw_fd())
 }
 
+/// Files that the driver opens for itself (what plugins write) are out of the program's reach.
+fn adopt(fd: c_int) -> c_int {
+    if fd < 0 || !is_inside() {
+        return fd;
+    }
+    let _errno = KeepErrno::now();
+    // SAFETY: just opened by the caller, who gets the file back.
+    kept::adopt(unsafe { OwnedFd::from_raw_fd(fd) }).into_raw_fd()
+}
+
 macro_rules! open_hooks {
     ($($name:ident($at:ident),)*) => {$(
         #[cfg_attr(not(test), unsafe(no_mangle))]
@@ -102,7 +114,7 @@ macro_rules! open_hooks {
             unsafe {
                 match open_ours($at, path, flags) {
                     Some(answer) => process::finish(answer, -1),
-                    None => real::$name($at, path, flags, mode),
+                    None => adopt(real::$name($at, path, flags, mode)),
                 }
             }
         }
@@ -114,7 +126,7 @@ macro_rules! open_hooks {
             unsafe {
                 match open_ours(libc::AT_FDCWD, path, flags) {
                     Some(answer) => process::finish(answer, -1),
-                    None => real::$name(path, flags, mode),
+                    None => adopt(real::$name(path, flags, mode)),
                 }
             }
         }

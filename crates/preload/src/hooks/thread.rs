@@ -1,5 +1,5 @@
 //! pthread_create: threads that the driver starts are the engine's. They receive none of the program's signals, and
-//! all their calls pass through.
+//! all their calls pass through. SIGSEGV and SIGBUS stay deliverable: accesses to lent memory that is gone bring them.
 
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
@@ -40,6 +40,8 @@ unsafe extern "C" fn pthread_create(
     // its own back at once.
     unsafe {
         libc::sigfillset(all.as_mut_ptr());
+        libc::sigdelset(all.as_mut_ptr(), libc::SIGSEGV);
+        libc::sigdelset(all.as_mut_ptr(), libc::SIGBUS);
         libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), old.as_mut_ptr());
         let result = real::pthread_create(thread, attributes, engine_thread, first.cast());
         libc::pthread_sigmask(libc::SIG_SETMASK, old.as_ptr(), std::ptr::null_mut());

@@ -5,6 +5,7 @@ mod child;
 mod findings;
 mod folder;
 pub mod library;
+mod places;
 mod program;
 mod report;
 #[allow(
@@ -30,6 +31,7 @@ use super::{Status, gpu};
 use crate::cli::UsageError;
 use crate::output::{Output, warn};
 use findings::Findings;
+use places::Places;
 use report::Report;
 
 /// Arguments of `run`.
@@ -181,6 +183,11 @@ pub fn run(args: &Args, _: &mut Output) -> Result<Status> {
         config.options.plugins
     });
     let configured = configured.unwrap_or_default();
+    let locate = |path: &Path| match &root {
+        None => Some(path.to_owned()),
+        Some(root) => root.locate(path),
+    };
+    let places = Places::new(&all_plugins(options, &configured), root.is_none(), &locate)?;
     set_environment(options, &configured, report.as_ref(), &bring, &mut command)?;
     let findings = watched(options, &configured)
         .then(Findings::new)
@@ -201,7 +208,9 @@ pub fn run(args: &Args, _: &mut Output) -> Result<Status> {
     }
     let end = child::run(&mut command).with_context(|| format!("cannot run {}", file.display()))?;
     let exact = match report {
-        Some(report) => report.finish(end, options)?,
+        Some(report) => report.finish(end, options, |process, begun| {
+            places.written(process, begun, &locate)
+        })?,
         None => true,
     };
     let clean = match findings.map(|findings| findings.any()) {
@@ -217,6 +226,17 @@ pub fn run(args: &Args, _: &mut Output) -> Result<Status> {
         0 if !exact || !clean => 1,
         status => status,
     }))
+}
+
+/// The plugins that processes of the program will have: of the configuration, and of the options or else of the environment.
+fn all_plugins(options: &Options, configured: &PluginOptions) -> PluginOptions {
+    let mut all = configured.clone();
+    let more = match options.plugins.plugins.is_empty() {
+        true => std::env::var("ROCJITSU_PLUGINS").unwrap_or_default(),
+        false => options.plugins.variable(),
+    };
+    all.add(&more);
+    all
 }
 
 /// Whether plugins watch the program.

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result};
+use rocjitsu_plugins::writable;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -77,9 +78,7 @@ impl Report {
             json = beside(path);
             let refused = || format!("cannot write the report {}", path.display());
             for file in [path, &json] {
-                let mut options = std::fs::OpenOptions::new();
-                let opened = options.append(true).create(true).open(file);
-                opened.with_context(refused)?;
+                writable(file).with_context(refused)?;
             }
             // A report of an earlier run must not be taken for this one's.
             if json.is_file()
@@ -107,13 +106,19 @@ impl Report {
         &self.json
     }
 
-    /// Adds what the program itself could not say: which signal ended it. Makes the page. Says what was not exact, if
-    /// that is asked for; whether all that must be is.
+    /// Adds what the program itself could not say: which signal ended it. Makes the page, with what plugins have written: `records`
+    /// gives the files of a process since the program began. Says what was not exact, if that is asked for; whether all that
+    /// must be is.
     ///
     /// # Errors
     ///
     /// A report that cannot be read or written.
-    pub fn finish(self, end: child::End, options: &Options) -> Result<bool> {
+    pub fn finish(
+        self,
+        end: child::End,
+        options: &Options,
+        records: impl Fn(u64, SystemTime) -> Vec<PathBuf>,
+    ) -> Result<bool> {
         let mut exact = true;
         if let Some(folder) = &self.folder {
             for file in reports(folder) {
@@ -124,7 +129,7 @@ impl Report {
             && is_page(path)
             && (numbered(path, 0) != *path || !self.json.exists())
         {
-            // It was made to see whether it can be.
+            // What an earlier run has left must not be taken for this one's.
             let _ = std::fs::remove_file(path);
         }
         let written = self.written();
@@ -153,15 +158,12 @@ impl Report {
             let refused = || format!("cannot write the report {}", path.display());
             std::fs::write(beside(&path), format!("{value:#}\n")).with_context(refused)?;
             if is_page(&path) {
-                let mut records = Records::default();
-                records.read(&beside(&path).display().to_string(), &value.to_string())?;
-                for file in options.plugins.files(process) {
-                    // With a root of its own the program has written them there.
-                    if file.is_file() {
-                        read(&mut records, &file)?;
-                    }
+                let mut all = Records::default();
+                all.read(&beside(&path).display().to_string(), &value.to_string())?;
+                for file in records(process, self.begun) {
+                    read(&mut all, &file)?;
                 }
-                std::fs::write(&path, page(&records)).with_context(refused)?;
+                std::fs::write(&path, page(&all)).with_context(refused)?;
             }
         }
         Ok(exact)

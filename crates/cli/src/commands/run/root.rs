@@ -115,6 +115,14 @@ impl Root {
         std::fs::read_link(link).ok()
     }
 
+    /// Where the host has the file of a path of the root's, or would have it: its folder is there. Relative paths are taken from
+    /// the top, where the program starts.
+    pub fn locate(&self, inside: &Path) -> Option<PathBuf> {
+        let inside = Path::new("/").join(inside);
+        self.resolve(&inside)
+            .or_else(|| Some(self.resolve(inside.parent()?)?.join(inside.file_name()?)))
+    }
+
     /// Has the command run in the root, in its top directory.
     ///
     /// # Errors

@@ -75,6 +75,8 @@ impl Body {
 
 /// The type-3 PM4 header of INDIRECT_BUFFER with three words behind it.
 const INDIRECT_BUFFER: u32 = 0xc002_3f00;
+/// In its last word.
+const IB_VALID: u32 = 1 << 23;
 
 impl Packet {
     /// Reads a packet; what is wrong with it is an error code and a phrase.
@@ -85,7 +87,7 @@ impl Packet {
         let signals = || [8, 16, 24, 32, 40].map(long);
         let body = match bytes[0] {
             0 => match bytes[2] {
-                1 if word(4) & !3 == INDIRECT_BUFFER => Body::Pm4 {
+                1 if word(4) & !3 == INDIRECT_BUFFER && word(16) & IB_VALID != 0 => Body::Pm4 {
                     address: long(8) & !3,
                     dwords: word(16) & 0xf_ffff,
                 },
@@ -93,8 +95,9 @@ impl Packet {
                     return Err((
                         error::VENDOR_PACKET,
                         format!(
-                            "a PM4 vendor packet with {:#010x} where INDIRECT_BUFFER belongs",
-                            word(4)
+                            "a PM4 vendor packet with {:#010x} and control {:#010x} where a VALID INDIRECT_BUFFER belongs",
+                            word(4),
+                            word(16)
                         ),
                     ));
                 }

@@ -1,7 +1,9 @@
 //! What each PM4 packet does. Sources: the packet headers of the amdgpu driver (`soc15d.h`, `nvd.h`,
 //! `pm4_headers_ai.h`). Work before a packet has ended when it begins, so fences and flushes of caches do nothing.
 
-use super::registers::{SH_START, UCONFIG_START};
+use rocjitsu_isa::Target;
+
+use super::registers::{self, SH_START, UCONFIG_START};
 use super::{Cx, Effect, Frame, Interpreter, Trouble, error};
 use crate::queue::Engine;
 use crate::queue::atomic::Atomic;
@@ -89,7 +91,8 @@ impl Interpreter {
         cx.platform.packet(Engine::Pm4, name);
         let p = Packet { name, words };
         match opcode {
-            0x10 | 0x46 => Ok(Effect::Next),
+            0x10 => Ok(Effect::Next),
+            0x46 => event_write(&p),
             0x15 => {
                 let [x, y, z, initiator] = p.take()?;
                 self.dispatch(cx, [x, y, z], initiator)?;
@@ -109,6 +112,9 @@ impl Interpreter {
             0x3c => self.wait_reg_mem(cx, &p),
             0x3f => {
                 let [low, high, control] = p.take()?;
+                if control >> 23 & 1 == 0 {
+                    return Err(p.wrong("the buffer is not VALID (bit 23)"));
+                }
                 let frame = Frame {
                     address: long(low & !3, high & 0xffff),
                     left: control & 0xf_ffff,
@@ -123,6 +129,7 @@ impl Interpreter {
             0x50 => dma_data(cx, &p),
             0x58 => acquire_mem(cx, &p),
             _ => self.set_registers(
+                cx.device.target(),
                 &p,
                 if opcode == 0x76 {
                     SH_START
@@ -133,12 +140,39 @@ impl Interpreter {
         }
     }
 
-    fn set_registers(&mut self, p: &Packet<'_>, start: u32) -> Result<Effect, Trouble> {
+    fn set_registers(
+        &mut self,
+        target: Target,
+        p: &Packet<'_>,
+        start: u32,
+    ) -> Result<Effect, Trouble> {
         let [first] = p.take()?;
         for (register, &value) in (start + (first & 0xffff)..).zip(&p.words[1..]) {
-            self.registers.set(register, value);
+            self.set_register(target, p, register, value)?;
         }
         Ok(Effect::Next)
+    }
+
+    fn set_register(
+        &mut self,
+        target: Target,
+        p: &Packet<'_>,
+        register: u32,
+        value: u32,
+    ) -> Result<(), Trouble> {
+        known(target, p, register)?;
+        if let Some(what) = registers::asks_for(register).filter(|_| value != 0) {
+            return Err(p.wrong(&format!(
+                "register {register:#x} = {value:#x} asks for {what}, which is not simulated"
+            )));
+        }
+        self.registers.set(register, value);
+        Ok(())
+    }
+
+    fn register(&self, target: Target, p: &Packet<'_>, register: u32) -> Result<u32, Trouble> {
+        known(target, p, register)?;
+        Ok(self.registers.get(register))
     }
 
     fn write_data(&mut self, cx: &mut Cx<'_>, p: &Packet<'_>) -> Result<Effect, Trouble> {
@@ -150,7 +184,7 @@ impl Interpreter {
             0 => {
                 for (i, &value) in data.iter().enumerate() {
                     let register = low.wrapping_add(step.wrapping_mul(i as u32));
-                    self.registers.set(register, value);
+                    self.set_register(cx.device.target(), p, register, value)?;
                 }
             }
             2 | 5 => {
@@ -173,7 +207,7 @@ impl Interpreter {
                 .ok_or_else(|| p.wrong(&format!("function {function}")))
         };
         match (control >> 4 & 3, control >> 6 & 3) {
-            (1, _) => {
+            (1, 0) => {
                 let value = cx.bus.load32(long(low & !3, high))?;
                 Ok(if met(value)? {
                     Effect::Next
@@ -181,15 +215,20 @@ impl Interpreter {
                     Effect::Wait
                 })
             }
-            // Write a request register, wait for the register that says it is done: a flush of the host data
-            // path, which has nothing to do here.
-            (0, 1) => Ok(Effect::Next),
-            // Nobody but packets changes registers: what is not so now will never be.
-            (0, 0) if met(self.registers.get(low & 0x3_ffff))? => Ok(Effect::Next),
-            (0, 0) => Err(p.wrong(&format!(
-                "register {low:#x} is {:#x} and nothing here will change it",
-                self.registers.get(low & 0x3_ffff)
-            ))),
+            // Write GPU_HDP_FLUSH_REQ, wait for GPU_HDP_FLUSH_DONE, which follows it on all GPUs (`nbio_*_offset.h`): a flush of
+            // the host data path, which has nothing to do here.
+            (0, 1) if high == low.wrapping_add(1) => Ok(Effect::Next),
+            (0, 1) => Err(p.wrong("a request that is no flush of the host data path")),
+            (0, 0) => {
+                let value = self.register(cx.device.target(), p, low & 0x3_ffff)?;
+                // Nobody but packets changes registers: what is not so now will never be.
+                if met(value)? {
+                    return Ok(Effect::Next);
+                }
+                Err(p.wrong(&format!(
+                    "register {low:#x} is {value:#x} and nothing here will change it"
+                )))
+            }
             (space, operation) => {
                 Err(p.wrong(&format!("operation {operation} on memory space {space}")))
             }
@@ -201,9 +240,14 @@ impl Interpreter {
         let wide = control >> 16 & 1 == 1;
         let align = if wide { !7 } else { !3 };
         let value = match control & 0xf {
-            // Performance counters count nothing here; they read as what was written to them, like all registers.
-            0 | 4 if wide => self.registers.get64(src_low & 0x3_ffff),
-            0 | 4 => self.registers.get(src_low & 0x3_ffff).into(),
+            0 | 4 => {
+                let (target, register) = (cx.device.target(), src_low & 0x3_ffff);
+                let low = self.register(target, p, register)?;
+                match wide {
+                    true => long(low, self.register(target, p, register + 1)?),
+                    false => low.into(),
+                }
+            }
             1 | 2 if wide => cx.bus.load64(long(src_low & align, src_high))?,
             1 | 2 => cx.bus.load32(long(src_low & align, src_high))?.into(),
             5 => long(src_low, src_high),
@@ -213,10 +257,11 @@ impl Interpreter {
         let address = long(dst_low & align, dst_high);
         match control >> 8 & 0xf {
             0 | 4 => {
-                self.registers.set(dst_low, value as u32);
+                let target = cx.device.target();
+                self.set_register(target, p, dst_low, value as u32)?;
                 if wide {
-                    self.registers
-                        .set(dst_low.wrapping_add(1), (value >> 32) as u32);
+                    let high = (value >> 32) as u32;
+                    self.set_register(target, p, dst_low.wrapping_add(1), high)?;
                 }
             }
             1 | 2 | 5 if wide => cx.bus.store64(address, value)?,
@@ -224,6 +269,28 @@ impl Interpreter {
             other => return Err(p.wrong(&format!("destination {other}"))),
         }
         Ok(Effect::Next)
+    }
+}
+
+fn known(target: Target, p: &Packet<'_>, register: u32) -> Result<(), Trouble> {
+    if registers::is_known(target, register) {
+        return Ok(());
+    }
+    Err(p.wrong(&format!(
+        "register {register:#x} is none of a compute dispatch; what it does is not simulated"
+    )))
+}
+
+/// Events that only flush, which is done: CS_PARTIAL_FLUSH, CACHE_FLUSH, CACHE_FLUSH_AND_INV_EVENT (VGT_EVENT_TYPE of the register
+/// headers). Others write counters to memory or belong to traces, counters and graphics.
+fn event_write(p: &Packet<'_>) -> Result<Effect, Trouble> {
+    let [control] = p.take()?;
+    let (event, index) = (control & 0x3f, control >> 8 & 0xf);
+    match (event, index) {
+        (0x07, 0 | 4) | (0x06 | 0x16, 0 | 7) if p.words.len() == 1 => Ok(Effect::Next),
+        _ => Err(p.wrong(&format!(
+            "event {event:#x} with index {index}, which does more than a flush"
+        ))),
     }
 }
 
@@ -246,7 +313,21 @@ fn atomic_mem(cx: &mut Cx<'_>, p: &Packet<'_>) -> Result<Effect, Trouble> {
 }
 
 fn release_mem(cx: &mut Cx<'_>, p: &Packet<'_>) -> Result<Effect, Trouble> {
-    let [_event, select, low, high, data_low, data_high] = p.take()?;
+    let [event, select, low, high, data_low, data_high] = p.take()?;
+    let (event, index) = (event & 0x3f, event >> 8 & 0xf);
+    // CACHE_FLUSH_TS, CACHE_FLUSH_AND_INV_TS_EVENT, BOTTOM_OF_PIPE_TS at the end of the pipe; CS_DONE at the shader's.
+    if !matches!((event, index), (0x04 | 0x14 | 0x28, 5) | (0x2f, 6)) {
+        return Err(p.wrong(&format!(
+            "event {event:#x} with index {index}, which is no end of work"
+        )));
+    }
+    // 0 and 1 are memory, past the L2 cache or in it.
+    if select >> 16 & 3 > 1 {
+        return Err(p.wrong(&format!("destination {}", select >> 16 & 3)));
+    }
+    if select >> 24 & 7 > 3 {
+        return Err(p.wrong(&format!("interrupt selection {}", select >> 24 & 7)));
+    }
     // Some headers leave the last word out where it is not used.
     let context = p.words.get(6).copied().unwrap_or(0);
     let address = long(low, high);
@@ -290,9 +371,13 @@ fn dma_data(cx: &mut Cx<'_>, p: &Packet<'_>) -> Result<Effect, Trouble> {
     if command & (3 << 26) != 0 || !matches!(control >> 20 & 3, 0 | 3) {
         return Err(p.wrong("a destination or source that is not memory"));
     }
+    // SAIC, DAIC: the same address again and again.
+    if command & (3 << 28) != 0 {
+        return Err(p.wrong("addresses that do not grow"));
+    }
     match control >> 29 & 3 {
-        0 | 3 => cx.bus.copy(to, long(src_low, src_high), bytes)?,
-        2 => cx.bus.fill(to, src_low, bytes)?,
+        0 | 3 => cx.copy(to, long(src_low, src_high), bytes)?,
+        2 => cx.fill(to, src_low, bytes)?,
         other => return Err(p.wrong(&format!("source {other}"))),
     }
     Ok(Effect::Next)

@@ -1,7 +1,10 @@
-//! The registers that packets set and read: those of compute dispatches, and any other as plain storage.
+//! The registers that packets set and read: those of compute dispatches. Others do something that is not simulated, or belong to
+//! graphics; they are refused.
 //! Addresses are in words, as in the register headers of the amdgpu driver (`gc_*_offset.h`).
 
 use std::collections::HashMap;
+
+use rocjitsu_isa::Target;
 
 /// First register of SET_SH_REG.
 pub const SH_START: u32 = 0x2c00;
@@ -26,6 +29,46 @@ pub const RSRC3_GFX9: u32 = 0x2e2d;
 pub const RSRC3_GFX11: u32 = 0x2e28;
 /// COMPUTE_USER_DATA_0.
 pub const USER_DATA_0: u32 = 0x2e40;
+
+/// GRBM_GFX_INDEX: which of several instances later accesses of registers mean.
+const GFX_INDEX: u32 = 0xc200;
+/// TA_CS_BC_BASE_ADDR, then HI: colours of the borders of images, which kernels here do not have.
+const BORDER_COLORS: u32 = 0xc380;
+
+/// Whether packets may touch a register: what a dispatch here is made of, and what makes no difference to its results (on which
+/// compute units waves may run, how many of them, identifications for tools). `gc_9_4_3_offset.h`, `gc_11_0_0_offset.h`,
+/// `gc_12_0_0_offset.h`; `v9_structs.h` for those of shader engines 4 to 7 on gfx9.
+pub fn is_known(target: Target, address: u32) -> bool {
+    let common = matches!(
+        address,
+        // START, NUM_THREAD, PIPELINESTAT_ENABLE, PERFCOUNT_ENABLE, PGM, DISPATCH_PKT_ADDR, DISPATCH_SCRATCH_BASE, RSRC1, RSRC2
+        START_X..=0x2e13
+            // RESOURCE_LIMITS, STATIC_THREAD_MGMT_SE0 and 1, TMPRING_SIZE, STATIC_THREAD_MGMT_SE2 and 3, RESTART,
+            // THREAD_TRACE_ENABLE, MISC_RESERVED, DISPATCH_ID, THREADGROUP_ID
+            | 0x2e15..=0x2e21
+            | USER_DATA_0..=0x2e4f
+            | GFX_INDEX
+            | BORDER_COLORS..=0xc381
+    );
+    common
+        || match target.generation() {
+            // STATIC_THREAD_MGMT_SE4 to SE7 (of gfx908), which share a number with TG_CHUNK_SIZE; SHADER_CHKSUM, RSRC3.
+            9 => matches!(address, 0x2e25..=0x2e28 | 0x2e2c..=RSRC3_GFX9),
+            // REQ_CTRL, STATIC_THREAD_MGMT_SE8, USER_ACCUM, RSRC3, DDID_INDEX, SHADER_CHKSUM, STATIC_THREAD_MGMT_SE4 to SE7,
+            // DISPATCH_INTERLEAVE; DISPATCH_TUNNEL.
+            _ => matches!(address, 0x2e22..=0x2e2f | 0x2e7d),
+        }
+}
+
+/// What a known register would switch on with any value but 0, if that is not simulated.
+pub fn asks_for(address: u32) -> Option<&'static str> {
+    match address {
+        0x2e0b => Some("performance counters"),
+        0x2e1b..=0x2e1d => Some("a dispatch that was preempted to go on"),
+        0x2e1e => Some("a thread trace"),
+        _ => None,
+    }
+}
 
 /// Words in registers, 0 where nothing was written.
 #[derive(Default)]

@@ -30,6 +30,8 @@ pub struct Sdma {
     /// What is left of the indirect buffer that runs, in words, and where.
     indirect: Option<Indirect>,
     words: Vec<u32>,
+    /// How often the packet at the read pointer was tried again.
+    tries: u32,
     dead: Option<QueueFault>,
 }
 
@@ -48,6 +50,8 @@ enum Effect {
     Next,
     /// The same one again, later.
     Wait,
+    /// The same one again, so many times at most.
+    Retry(u32),
     /// An indirect buffer of `left` words, then the next one.
     Enter { address: u64, left: u32 },
 }
@@ -60,6 +64,7 @@ impl Sdma {
             params,
             indirect: None,
             words: Vec::new(),
+            tries: 0,
             dead: None,
         }
     }
@@ -99,7 +104,10 @@ impl Sdma {
             }
             match self.next(cx)? {
                 Progress::Nothing => break,
-                Progress::Packet => worked = true,
+                Progress::Packet => {
+                    worked = true;
+                    self.tries = 0;
+                }
                 Progress::Waiting if worked => break,
                 Progress::Waiting => return Ok(Step::Waiting),
             }
@@ -125,7 +133,7 @@ impl Sdma {
             return Ok(Progress::Nothing);
         }
         self.ring.peek(&mut cx.bus, words)?;
-        let length = packets::length(words)?;
+        let length = packets::length(words, cx.device.target().generation())?;
         if length.is_none_or(|length| u64::from(length) > left) {
             // The rest has not been published.
             return Ok(Progress::Nothing);
@@ -136,6 +144,7 @@ impl Sdma {
         let length = u64::from(length);
         match packets::execute(cx, words)? {
             Effect::Wait => return Ok(Progress::Waiting),
+            Effect::Retry(most) => return self.again(most, words),
             Effect::Next => self.advance(cx, length)?,
             Effect::Enter { address, left } => {
                 self.indirect = Some(Indirect {
@@ -157,7 +166,8 @@ impl Sdma {
     ) -> Result<Progress, Trouble> {
         words.resize(buffer.left.min(packets::HEAD) as usize, 0);
         ring::words(&mut cx.bus, buffer.address, words)?;
-        let length = packets::length(words)?.filter(|&length| length <= buffer.left);
+        let length = packets::length(words, cx.device.target().generation())?
+            .filter(|&length| length <= buffer.left);
         let Some(length) = length else {
             return Err(Trouble::packet(
                 error::PACKET_FORMAT,
@@ -173,6 +183,7 @@ impl Sdma {
         ring::words(&mut cx.bus, buffer.address, words)?;
         match packets::execute(cx, words)? {
             Effect::Wait => return Ok(Progress::Waiting),
+            Effect::Retry(most) => return self.again(most, words),
             Effect::Next => {}
             Effect::Enter { .. } => {
                 return Err(Trouble::packet(
@@ -189,6 +200,18 @@ impl Sdma {
         self.indirect = Some(buffer);
         self.leave(cx)?;
         Ok(Progress::Packet)
+    }
+
+    /// Lets the packet wait, unless it has done so often enough: the engine gives up then.
+    fn again(&mut self, most: u32, words: &[u32]) -> Result<Progress, Trouble> {
+        if self.tries < most {
+            self.tries += 1;
+            return Ok(Progress::Waiting);
+        }
+        Err(Trouble::packet(
+            error::PACKET_FORMAT,
+            format!("an SDMA POLL_REGMEM gives up after {most} retries; its words are {words:#x?}"),
+        ))
     }
 
     /// Goes back to the ring if the indirect buffer is done.

@@ -21,17 +21,20 @@ const CONST_FILL: u32 = 11;
 const TIMESTAMP: u32 = 13;
 const GCR: u32 = 17;
 
+/// Retries of POLL_REGMEM that never end.
+const FOREVER: u32 = 0xfff;
+
 const COPY_LINEAR: u32 = 0;
 const COPY_RECT: u32 = 4;
 
-/// Words of the packet that begins with `head`; `None` if more of it is needed to say.
-pub fn length(head: &[u32]) -> Result<Option<u32>, Trouble> {
+/// Words of the packet that begins with `head`; `None` if more of it is needed to say. `generation` is that of the GPU's target.
+pub fn length(head: &[u32], generation: u8) -> Result<Option<u32>, Trouble> {
     let Some(&header) = head.first() else {
         return Ok(None);
     };
     let sub = header >> 8 & 0xff;
     Ok(Some(match (header & 0xff, sub) {
-        (NOP, _) => 1 + (header >> 16 & 0x3fff),
+        (NOP, 0) => 1 + (header >> 16 & 0x3fff),
         // BROADCAST would have a second destination.
         (COPY, COPY_LINEAR) if header >> 27 & 1 == 0 => 7,
         (COPY, COPY_RECT) => rect::WORDS,
@@ -39,14 +42,15 @@ pub fn length(head: &[u32]) -> Result<Option<u32>, Trouble> {
             Some(count) => 4 + (count & 0xf_ffff) + 1,
             None => return Ok(None),
         },
-        (INDIRECT, _) => 6,
+        (INDIRECT, 0) => 6,
         (FENCE, 0) => 4,
         (TRAP, 0) => 2,
         (POLL_REGMEM, 0) => 6,
         (ATOMIC, 0) => 8,
         (CONST_FILL, 0) => 5,
         (TIMESTAMP, 1 | 2) => 3,
-        (GCR, _) => 5,
+        // The sub-opcode of the HSA runtime is 1, the kernel's 0.
+        (GCR, 0 | 1) if generation >= 10 => 5,
         (opcode, sub) => {
             return Err(Trouble::packet(
                 error::PACKET_FORMAT,
@@ -79,7 +83,7 @@ pub fn execute(cx: &mut Cx<'_>, words: &[u32]) -> Result<Effect, Trouble> {
             packet(cx, "COPY_LINEAR");
             // 22 bits on old engines, where the upper ones are zero.
             let bytes = u64::from(word(1) & 0x3fff_ffff) + 1;
-            cx.bus.copy(address(5), address(3), bytes)?;
+            cx.copy(address(5), address(3), bytes)?;
         }
         (COPY, _) => {
             packet(cx, "COPY_LINEAR_RECT");
@@ -132,7 +136,7 @@ pub fn execute(cx: &mut Cx<'_>, words: &[u32]) -> Result<Effect, Trouble> {
                 2 => (data, (count & !3) + 4),
                 _ => return Err(wrong(words, "a fill of units of 8 bytes")),
             };
-            cx.bus.fill(address(1), pattern, bytes)?;
+            cx.fill(address(1), pattern, bytes)?;
         }
         (TIMESTAMP, _) => {
             packet(cx, "TIMESTAMP");
@@ -162,7 +166,10 @@ fn poll(cx: &mut Cx<'_>, words: &[u32]) -> Result<Effect, Trouble> {
     let value = cx.bus.load32(long(word(1) & !3, word(2)))?;
     match compare(function, value & word(4), word(3)) {
         Some(true) => Ok(Effect::Next),
-        Some(false) => Ok(Effect::Wait),
+        Some(false) => Ok(match word(5) >> 16 & 0xfff {
+            FOREVER => Effect::Wait,
+            tries => Effect::Retry(tries),
+        }),
         None => Err(wrong(words, &format!("function {function}"))),
     }
 }

@@ -3,6 +3,7 @@
 
 use super::{Cx, Trouble};
 use crate::queue::ring::long;
+use crate::queue::transfer::PIECE;
 
 /// Words of the packet.
 pub const WORDS: u32 = 13;
@@ -86,18 +87,14 @@ pub fn copy(cx: &mut Cx<'_>, words: &[u32]) -> Result<(), Trouble> {
         low(word(11) >> 16, layout.xy) + 1,
         low(word(12), layout.z) + 1,
     ];
-    cx.bus.refresh();
-    for z in 0..slices {
-        if cx.stop.load(std::sync::atomic::Ordering::Relaxed) {
-            return Err(Trouble::Stopped);
-        }
-        for y in 0..rows {
-            cx.bus.copy_row(
-                to.row(y, z, element),
-                from.row(y, z, element),
-                columns << element,
-            )?;
-        }
-    }
-    Ok(())
+    let row = columns << element;
+    // A piece is rows of the same slice.
+    let most = (PIECE / row).clamp(1, rows);
+    let pieces = rows.div_ceil(most);
+    cx.pieces(slices * pieces, |cx, number| {
+        let (z, first) = (number / pieces, number % pieces * most);
+        let rows = first..(first + most).min(rows);
+        let ends = rows.map(|y| (to.row(y, z, element), from.row(y, z, element)));
+        Ok(cx.bus.copy_rows(ends, row)?)
+    })
 }

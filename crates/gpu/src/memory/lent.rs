@@ -12,21 +12,15 @@ const MOST: u64 = 1 << 12;
 
 /// A filter: it may take other addresses for lent ones, never the other way round.
 #[derive(Debug)]
-pub(crate) struct LentFilter {
+pub struct LentFilter {
     /// A bit for each granule, by a hash of its number. Bits stay.
-    granules: Box<[AtomicU64; WORDS]>,
+    granules: [AtomicU64; WORDS],
     /// So much was lent that everything counts.
     all: AtomicBool,
 }
 
-impl Default for LentFilter {
-    fn default() -> LentFilter {
-        LentFilter {
-            granules: Box::new([const { AtomicU64::new(0) }; WORDS]),
-            all: AtomicBool::new(false),
-        }
-    }
-}
+/// What was lent in this process. A forked child inherits it.
+pub static LENT: LentFilter = LentFilter::new();
 
 /// The granules of a range; `None` if there are too many.
 fn granules(start: u64, end: u64) -> Option<std::ops::RangeInclusive<u64>> {
@@ -35,6 +29,13 @@ fn granules(start: u64, end: u64) -> Option<std::ops::RangeInclusive<u64>> {
 }
 
 impl LentFilter {
+    const fn new() -> LentFilter {
+        LentFilter {
+            granules: [const { AtomicU64::new(0) }; WORDS],
+            all: AtomicBool::new(false),
+        }
+    }
+
     fn word(&self, granule: u64) -> (&AtomicU64, u64) {
         // Fibonacci hashing: neighbours go to different words.
         let hash = granule.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48;
@@ -42,7 +43,7 @@ impl LentFilter {
     }
 
     /// The program's bytes in `[start, end)` are going to be lent.
-    pub(super) fn note(&self, start: u64, end: u64) {
+    pub fn note(&self, start: u64, end: u64) {
         match granules(start, end) {
             None => self.all.store(true, Ordering::SeqCst),
             Some(granules) => granules.for_each(|granule| {
@@ -53,7 +54,7 @@ impl LentFilter {
     }
 
     /// Whether a byte of `[start, end)` may have been lent.
-    pub(crate) fn touches(&self, start: u64, end: u64) -> bool {
+    pub fn touches(&self, start: u64, end: u64) -> bool {
         let any = |mut granules: std::ops::RangeInclusive<u64>| {
             granules.any(|granule| {
                 let (word, bit) = self.word(granule);
@@ -70,7 +71,7 @@ mod tests {
 
     #[test]
     fn what_was_lent_is_known_and_most_else_is_not() {
-        let lent = LentFilter::default();
+        let lent = LentFilter::new();
         let at = 0x7f12_3456_7000;
         assert!(!lent.touches(at, at + 4096));
         lent.note(at, at + (100 << 20));
