@@ -19,10 +19,10 @@ fn rings_of_random_packets_end_or_fault() {
         let choice = (input % 12) as u8;
         let mut data = vec![choice, 0, 4];
         for word in 0..256u32 {
-            let header = word % 8 == 0;
+            let header = word.is_multiple_of(8);
             let value = match (choice % 3, header) {
                 // Kernels and barriers; addresses that are mapped, and others.
-                (0, _) if word % 16 == 0 => 2 + next() % 5 | next() << 16,
+                (0, _) if word.is_multiple_of(16) => (2 + next() % 5) | next() << 16,
                 (1, true) => 3 << 30 | (next() % 8) << 16 | PM4[next() as usize % PM4.len()] << 8,
                 (2, true) => next() % 20 | (next() % 5) << 8,
                 _ if next() % 2 == 0 => 0x10_0000 * (1 + next() % 4) + next() % 512 * 8,
