@@ -29,7 +29,7 @@ use crate::report::{Executed, Recorder, Report};
 use crate::smi::Monitors;
 use crate::svm::{OwnFiles, Ranges};
 use crate::table::{self, Call, Run};
-use crate::topology::{Content, GpuIdentity, Kind, Lookup, Stat, Tree};
+use crate::topology::{Content, GpuIdentity, Kind, Lookup, ProcessFiles, Stat, Tree};
 use crate::user::User;
 
 /// Largest argument an ioctl request can name, 14 bits.
@@ -82,6 +82,8 @@ pub struct Driver {
     recorder: Arc<Recorder>,
     /// Who listens to what happens to GPUs.
     monitors: Arc<Monitors>,
+    /// What sysfs shows of this process.
+    files: Arc<ProcessFiles>,
     /// The plugins that watch dispatches. A forked child's driver has none: their locks and files are the parent's.
     plugins: Option<Arc<Plugins>>,
     /// Room beside allocations, if plugins look for accesses that miss one.
@@ -131,6 +133,11 @@ impl Driver {
                 tree.set_content(Path::new(&path), Content::Made(Arc::new(made)));
             }
         }
+        let files = ProcessFiles::new();
+        let accounts: Vec<_> = gpus.iter().map(|gpu: &Gpu| gpu.vram.clone()).collect();
+        let used = move |gpu: usize| accounts.get(gpu).map_or(0, |account| account.used());
+        let pid = rustix::process::getpid().as_raw_nonzero().get();
+        tree.add_process(pid.cast_unsigned(), &files, used);
         let recorder = Recorder::default();
         if machine.options.report.is_some() || machine.options.verbose > 0 {
             recorder.count_forms();
@@ -148,6 +155,7 @@ impl Driver {
             user: User::new().map_err(io("copy buffer"))?,
             recorder: Arc::new(recorder),
             monitors: Arc::default(),
+            files,
             plugins: None,
             red_zones: None,
             conductor: None,
@@ -258,6 +266,7 @@ impl Driver {
 
     fn open_kfd(&self) -> Result<OwnedFd, Errno> {
         let fd = self.kfd.reopen().map_err(errno)?.into_owned();
+        self.files.open();
         let own = OwnFiles {
             kfd: self.kfd.identity(),
             gpus: self.gpus.iter().map(|gpu| gpu.arena.identity()).collect(),
@@ -638,6 +647,10 @@ impl Driver {
 
     pub(crate) fn recorder(&self) -> &Arc<Recorder> {
         &self.recorder
+    }
+
+    pub(crate) fn files(&self) -> &Arc<ProcessFiles> {
+        &self.files
     }
 
     pub(crate) fn monitors(&self) -> &Arc<Monitors> {

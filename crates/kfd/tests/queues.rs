@@ -1,5 +1,6 @@
 //! Queues: what CREATE_QUEUE refuses, kernels that never end or are none, queues that share a GPU.
 
+use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -157,6 +158,32 @@ fn create_refuses_what_the_kernel_refuses() {
     client.raw(0x03, &mut complete).unwrap();
     let first = create(good).unwrap();
     let second = create(good).unwrap();
+    // What rocm-smi reads of this process and its queues.
+    let path = format!("/sys/class/kfd/kfd/proc/{}", std::process::id());
+    let read = |name: &str| {
+        let bytes = client
+            .driver
+            .tree()
+            .read(Path::new(&format!("{path}/{name}")));
+        bytes.map(|bytes| String::from_utf8(bytes).unwrap())
+    };
+    let id = client.gpus[0].id;
+    assert_eq!(read("queues/1/gpuid"), Some(id.to_string()));
+    assert_eq!(read("queues/1/size"), Some("8192".to_owned()));
+    assert_eq!(read("queues/1/type"), Some("2".to_owned()));
+    assert_eq!(read("queues/2/type"), None);
+    let listed = client
+        .driver
+        .tree()
+        .read_dir(Path::new(&format!("{path}/queues")));
+    let listed: Vec<_> = listed
+        .unwrap()
+        .into_iter()
+        .map(|entry| entry.name)
+        .collect();
+    assert_eq!(listed, ["0", "1"]);
+    let used = read(&format!("vram_{id}")).unwrap();
+    assert!(used.trim_end().parse::<u64>().is_ok(), "{used:?}");
     assert_eq!((first.queue_id, second.queue_id), (0, 1));
     assert_eq!(second.doorbell_offset, first.doorbell_offset + 8);
     assert_eq!(first.doorbell_offset % 8192, 0);

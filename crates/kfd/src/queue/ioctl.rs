@@ -13,6 +13,7 @@ use crate::abi::{
     AllocQueueGws, CreateQueue, DestroyQueue, GetQueueWaveState, SetCuMask, UpdateQueue, queue_type,
 };
 use crate::table::{Call, Handled};
+use crate::topology::QueueFiles;
 
 /// Smallest ring in bytes (`KFD_MIN_QUEUE_RING_SIZE`).
 const SMALLEST_RING: u32 = 0x400;
@@ -98,6 +99,11 @@ pub(crate) fn create(call: &Call<'_>, args: &mut CreateQueue) -> Handled {
     };
     let seat = engine.map(|which| call.driver.gpus()[index].sdma.take(which));
     let seat = seat.transpose()?;
+    let entry = call.driver.files().enter(QueueFiles {
+        gpu_id: args.gpu_id,
+        bytes: args.ring_size,
+        kind: args.queue_type,
+    });
     if args.queue_type == queue_type::COMPUTE_AQL {
         announce_reclaim(&memory, &config.target, args);
     }
@@ -159,7 +165,16 @@ pub(crate) fn create(call: &Call<'_>, args: &mut CreateQueue) -> Handled {
     let ring = (ring, args.ring_size);
     let suspended = !active(ring.0, ring.1, args.queue_percentage);
     args.queue_id = call.context.queues.add(|poller| {
-        let queue = Queue::new(index, ring, slot, seat, device, platform, processor, poller);
+        let queue = Queue::new(
+            index,
+            ring,
+            slot,
+            (seat, entry),
+            device,
+            platform,
+            processor,
+            poller,
+        );
         if suspended {
             queue.suspend();
         }

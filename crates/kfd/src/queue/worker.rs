@@ -16,6 +16,7 @@ use super::engines::Seat;
 use super::platform::QueuePlatform;
 use super::poller;
 use crate::ranks;
+use crate::topology::QueueEntry;
 
 /// How long a thread watches its own doorbell before it leaves that to the poller.
 const WATCH: Duration = Duration::from_micros(20);
@@ -79,8 +80,8 @@ impl Processor {
 pub(crate) struct Queue {
     pub(super) gpu: usize,
     slot: Slot,
-    /// Its place on a copy engine, if it is a queue of one.
-    _seat: Option<Seat>,
+    /// Its place on a copy engine, if it is a queue of one, and in sysfs.
+    _kept: (Option<Seat>, QueueEntry),
     device: Arc<Device>,
     platform: QueuePlatform,
     processor: Mutex<Processor>,
@@ -133,7 +134,7 @@ impl Queue {
         gpu: usize,
         ring: (u64, u32),
         slot: Slot,
-        seat: Option<Seat>,
+        kept: (Option<Seat>, QueueEntry),
         device: Arc<Device>,
         platform: QueuePlatform,
         processor: Processor,
@@ -144,7 +145,7 @@ impl Queue {
             gpu,
             seen: AtomicU64::new(super::doorbell::UNRUNG),
             slot,
-            _seat: seat,
+            _kept: kept,
             device,
             platform,
             processor: Mutex::new(ranks::PROCESSOR, processor),
