@@ -150,11 +150,10 @@ impl Context {
         }
         let is = |storage: &Storage| starts(storage) && storage.bytes() == bytes;
         self.gpus.iter().any(|gpu| {
-            gpu.doorbells
-                .lock()
-                .as_ref()
-                .is_some_and(|doorbells| is(doorbells.storage()))
-                || gpu.registers.lock().as_ref().is_some_and(|page| is(page))
+            let doorbells = gpu.doorbells.lock().clone();
+            let registers = gpu.registers.lock().clone();
+            doorbells.is_some_and(|doorbells| is(doorbells.storage()))
+                || registers.is_some_and(|page| is(&page))
         })
     }
 
