@@ -492,23 +492,6 @@ fn notes_on_buffer_objects_stay_with_the_buffer() {
     long.data_size_bytes = 257;
     assert_eq!(error(long), Err(Errno::INVAL));
     assert_eq!(noted(&one, handle), (78, true));
-    // GET_DMABUF_INFO tells of them, all or none.
-    let mut room = [0u8; 256];
-    let mut told = GetDmabufInfo {
-        dmabuf_fd: fd.as_raw_fd(),
-        ..Default::default()
-    };
-    told.metadata_ptr = room.as_mut_ptr() as u64;
-    told.metadata_size = 255;
-    assert_eq!(one.kfd(0x1c, &mut told), Err(Errno::INVAL));
-    assert_eq!(told.metadata_size, 256);
-    one.kfd(0x1c, &mut told).unwrap();
-    assert_eq!(room[..4], 78u32.to_ne_bytes());
-    told.metadata_size = 255;
-    assert_eq!(one.kfd(0x1c, &mut told), Err(Errno::INVAL));
-    assert_eq!(told.metadata_size, 256);
-    told.metadata_ptr = 8;
-    assert_eq!(one.kfd(0x1c, &mut told), Err(Errno::FAULT));
     // A neighbour has none of them.
     let other = create(&one, 0, PAGE, 4).unwrap();
     assert_eq!(noted(&one, other), (0, false));
