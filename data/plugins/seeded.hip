@@ -131,6 +131,53 @@ kernel race_global_no_release(u32 *out, const u32 *in, u32 *flag) {
 }
 #endif
 
+// Only where instructions say how far an atomic is seen.
+#if defined(__GFX12__)
+// Workgroups add to one word, each as if nobody else did.
+kernel race_global_atomic_scope(u32 *out, const u32 *in, u32 *) {
+    __hip_atomic_fetch_add(out, in[item], __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_WORKGROUP);
+}
+kernel good_global_atomic_scope(u32 *out, const u32 *in, u32 *) {
+    __hip_atomic_fetch_add(out, in[item], __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+    __hip_atomic_fetch_add(out + 1 + group, in[item], __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_WORKGROUP);
+}
+// A flag that an atomic of the producer's workgroup sets.
+template <int SCOPE> static __attribute__((device)) inline void hand_over_by_atomic(u32 *out, const u32 *in, u32 *flag) {
+    if (group == 0) {
+        out[item] = in[item];
+        barrier();
+        if (item == 0)
+            __hip_atomic_fetch_add(flag, 1, __ATOMIC_RELEASE, SCOPE);
+    } else if (group == 1) {
+        if (item == 0)
+            while (__hip_atomic_load(flag, __ATOMIC_ACQUIRE, __HIP_MEMORY_SCOPE_AGENT) == 0)
+                __builtin_amdgcn_s_sleep(1);
+        barrier();
+        out[256 + item] = out[item];
+    }
+}
+kernel race_global_flag_atomic(u32 *out, const u32 *in, u32 *flag) {
+    hand_over_by_atomic<__HIP_MEMORY_SCOPE_WORKGROUP>(out, in, flag);
+}
+kernel good_global_flag_atomic(u32 *out, const u32 *in, u32 *flag) {
+    hand_over_by_atomic<__HIP_MEMORY_SCOPE_AGENT>(out, in, flag);
+}
+// Waves of a workgroup take turns by atomics for the workgroup.
+kernel good_global_turns(u32 *out, const u32 *in, u32 *flag) {
+    u32 wave = item / __builtin_amdgcn_wavefrontsize(), *turn = flag + 16 * group;
+    if (item % __builtin_amdgcn_wavefrontsize() == 0) {
+        u32 free = wave;
+        while (!__hip_atomic_compare_exchange_strong(turn, &free, wave + 256, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED,
+                                                     __HIP_MEMORY_SCOPE_WORKGROUP)) {
+            free = wave;
+            __builtin_amdgcn_s_sleep(1);
+        }
+        out[group] += in[item];
+        __hip_atomic_fetch_sub(turn, 255, __ATOMIC_RELEASE, __HIP_MEMORY_SCOPE_WORKGROUP);
+    }
+}
+#endif
+
 // The last workgroup adds up what the others have stored, as block reductions do.
 kernel good_global_ticket(u32 *out, const u32 *in, u32 *flag) {
     lds static u32 ticket;
@@ -242,6 +289,36 @@ kernel hazard_race_lds_copy_barrier(u32 *out, const u32 *in, u32 *) {
 }
 #endif
 
+// The same copies by buffer instructions, the only ones of gfx90a.
+#if defined(__GFX9__)
+typedef __attribute__((address_space(3))) u32 lds_word;
+typedef u32 u32x4 __attribute__((ext_vector_type(4)));
+#define BUFFER_COPY(wait)                                                                                              \
+    lds static u32 words[256];                                                                                         \
+    u32 at = (u32)(__UINTPTR_TYPE__)(lds_word *)&words[item];                                                          \
+    u32 first = __builtin_amdgcn_readfirstlane(at);                                                                    \
+    unsigned long long base = (unsigned long long)in;                                                                  \
+    u32x4 buffer = {(u32)base, (u32)(base >> 32), 5120, 0x20000};                                                      \
+    asm volatile("s_mov_b32 m0, %2\ns_nop 0\nbuffer_load_dword %0, %1, 0 offen lds\n" wait                             \
+                 :                                                                                                     \
+                 : "v"(4 * item), "s"(buffer), "s"(first)                                                              \
+                 : "memory")
+#define COPIED_WORD(index) out[group * 256 + item] = *(volatile lds_word *)(lds_word *)&words[index]
+kernel hazard_race_lds_buffer(u32 *out, const u32 *in, u32 *) {
+    BUFFER_COPY("");
+    COPIED_WORD(item);
+}
+kernel good_lds_buffer(u32 *out, const u32 *in, u32 *) {
+    BUFFER_COPY("s_waitcnt vmcnt(0)");
+    COPIED_WORD(item);
+}
+kernel hazard_race_lds_buffer_barrier(u32 *out, const u32 *in, u32 *) {
+    BUFFER_COPY("");
+    barrier();
+    COPIED_WORD(255 - item);
+}
+#endif
+
 // One element behind the end of `in`, in the rest of its last page.
 kernel memory_out_of_bounds(u32 *out, const u32 *in, u32 *) {
     out[group * 256 + item] = in[group * 256 + item + 257];
@@ -264,6 +341,11 @@ kernel memory_uninitialised_lds(u32 *out, const u32 *in, u32 *) {
 // Far behind a buffer, where the next one lies: found only with a red zone as large.
 kernel memory_redzone(u32 *out, const u32 *in, u32 *) {
     out[group * 256 + item] = in[18432 + (item & 63)];
+}
+
+// Just before a buffer, and behind the one before it as far as a red zone reaches.
+kernel memory_redzone_before(u32 *out, const u32 *in, u32 *) {
+    out[group * 256 + item] = in[-1 - (int)(item & 63)];
 }
 
 // An atomic at an address that is no multiple of its size.

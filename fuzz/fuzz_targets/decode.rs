@@ -2,29 +2,7 @@
 //! The first byte chooses target and feature set; the rest is code.
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
-use rocjitsu_isa::{FeatureSet, Name, Target, decode};
+#[path = "../bodies/decode.rs"]
+mod body;
 
-fuzz_target!(|data: &[u8]| {
-    let Some((&choice, mut code)) = data.split_first() else { return };
-    let target = Target::ALL[usize::from(choice) % 9];
-    let set = FeatureSet::ALL[usize::from(choice) / 9 % 4];
-    while !code.is_empty() {
-        match decode(target, set, code) {
-            Ok(inst) => {
-                assert!(!inst.text(set).is_empty());
-                for wave in [32, 64] {
-                    let _ = inst.effects(wave);
-                }
-                for name in Name::ALL {
-                    let _ = (inst.field(name), inst.signed_field(name), inst.operand(name), inst.bits(name));
-                }
-                code = &code[inst.len()..];
-            }
-            Err(error) => {
-                assert!(!error.to_string().is_empty());
-                code = code.get(4..).unwrap_or_default();
-            }
-        }
-    }
-});
+libfuzzer_sys::fuzz_target!(|data: &[u8]| body::run(data));

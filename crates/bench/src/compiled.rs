@@ -53,8 +53,19 @@ unsafe impl AddressSpace for Code {
     }
 }
 
-/// The loop, counted down in s0; instructions with `own` A and B, or with those of the first.
-fn code(target: Target, name: &str, own: bool) -> Result<Code> {
+/// What the instructions of a turn have in common.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Common {
+    /// A and B, which are decoded for all of them.
+    Inputs,
+    /// Nothing.
+    Nothing,
+    /// Accumulators: each goes on with the sums of the one before it, as the steps along K of a kernel do.
+    Sums,
+}
+
+/// The loop, counted down in s0.
+fn code(target: Target, name: &str, common: Common) -> Result<Code> {
     let row = target.table().rows().iter();
     let row = row
         .filter(|row| row.bits == 64)
@@ -62,8 +73,9 @@ fn code(target: Target, name: &str, own: bool) -> Result<Code> {
         .with_context(|| format!("no {name} of 64 bits"))?;
     let fixed = (row.value | row.fill) as u64;
     let instruction = |i: u32| {
-        let inputs = if own { i * NEXT } else { 0 };
-        let [a, b, d] = [inputs, inputs, i * NEXT];
+        let of = |shared| if common == shared { 0 } else { i * NEXT };
+        let (inputs, sums) = (of(Common::Inputs), of(Common::Sums));
+        let [a, b, d] = [inputs, inputs, sums];
         let [a, b, d] = [PLACES[0] + a, PLACES[1] + b, PLACES[2] + d].map(u64::from);
         fixed | d | (256 + a) << 32 | (256 + b) << 41 | (256 + d) << 50
     };
@@ -83,8 +95,7 @@ fn code(target: Target, name: &str, own: bool) -> Result<Code> {
     ))
 }
 
-/// Best nanoseconds of an instruction of `target`; `data` gives the words of A, B (0, 1) and D by register. With `own` each
-/// has its own A and B, as if nothing could be decoded for several.
+/// Best nanoseconds of an instruction of `target`; `data` gives the words of A, B (0, 1) and D by register.
 ///
 /// # Errors
 /// It does not execute.
@@ -93,7 +104,7 @@ pub fn time(
     name: &str,
     op: &MatrixOp,
     backend: Backend,
-    (data, own): ([&[[u32; 64]]; 3], bool),
+    (data, common): ([&[[u32; 64]]; 3], Common),
     repeat: u32,
 ) -> Result<f64> {
     let looped = Looped {
@@ -102,7 +113,7 @@ pub fn time(
         op,
         backend,
     };
-    let (times, _) = looped.times((data, own), repeat, None)?;
+    let (times, _) = looped.times((data, common), repeat, None)?;
     times.first().copied().context("no run")
 }
 
@@ -126,7 +137,7 @@ impl Looped<'_> {
     /// It does not execute.
     pub fn times(
         &self,
-        (data, own): ([&[[u32; 64]]; 3], bool),
+        (data, common): ([&[[u32; 64]]; 3], Common),
         repeat: u32,
         helpers: Option<&Arc<Helpers>>,
     ) -> Result<(Vec<f64>, f64)> {
@@ -136,7 +147,7 @@ impl Looped<'_> {
             op,
             backend,
         } = self;
-        let code = code(target, name, own)?;
+        let code = code(target, name, common)?;
         let mut wave = Wave::new(op.wave as u32);
         wave.set_exec(u64::MAX);
         wave.mode = 0x3f0;

@@ -9,6 +9,8 @@ use rocjitsu_config::{Machine, preset_for_target};
 use rocjitsu_kfd::abi::{self, alloc_flags};
 use rocjitsu_kfd::client::{Buffer, Client, Queue, WordEngine, signal};
 
+use crate::limits::{IDLE, Limits};
+
 /// `s_endpgm` of gfx9.
 const END: u32 = 0xbf81_0000;
 /// Packets that are in the ring at the same time when the rate is measured.
@@ -112,7 +114,7 @@ fn processor_time() -> f64 {
 }
 
 /// Prints all figures.
-pub fn all(repeat: u32) -> Result<()> {
+pub fn all(repeat: u32, limits: &mut Limits) -> Result<()> {
     println!(
         "== driver: an empty kernel of one wave through ioctls, a ring and a doorbell (gfx942)"
     );
@@ -149,6 +151,7 @@ pub fn all(repeat: u32) -> Result<()> {
     std::thread::sleep(Duration::from_secs(3));
     let share = (processor_time() - before) / start.elapsed().as_secs_f64() * 100.0;
     println!("idle, three queues                           {share:9.2} % of a core");
+    limits.at_most("idle queues", share, IDLE, "% of a core");
     hooks(repeat)?;
     Ok(())
 }

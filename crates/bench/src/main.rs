@@ -6,6 +6,7 @@ mod dispatch;
 mod driver;
 mod handover;
 mod kernels;
+mod limits;
 mod loads;
 mod matrix;
 mod memory;
@@ -45,7 +46,7 @@ struct Args {
     /// Of the suite: the Python interpreter for peers
     #[arg(long, default_value = "python3")]
     python: std::path::PathBuf,
-    /// Of the suite: a goal that is missed is an error
+    /// A goal of the suite that is missed, or a limit of driver, programs or memory that is broken, is an error
     #[arg(long)]
     strict: bool,
 }
@@ -81,6 +82,7 @@ fn main() -> Result<()> {
         })?;
     }
     let wanted = |name: &str| args.sections.is_empty() || args.sections.iter().any(|s| s == name);
+    let mut limits = limits::Limits::default();
     if wanted("loops") {
         kernels::loops(&args.data, args.repeat)?;
         loads::contiguous(args.repeat)?;
@@ -104,13 +106,13 @@ fn main() -> Result<()> {
         dispatch::packets(args.repeat)?;
     }
     if wanted("driver") {
-        driver::all(args.repeat)?;
+        driver::all(args.repeat, &mut limits)?;
     }
     if wanted("programs") {
-        processes::programs(args.repeat, &args.root)?;
+        processes::programs(args.repeat, &args.root, &mut limits)?;
     }
     if wanted("memory") {
-        memory::resolver(args.repeat)?;
+        memory::resolver(args.repeat, &mut limits)?;
     }
     if wanted("plugins") {
         plugins::costs(&args.data, args.repeat)?;
@@ -118,5 +120,5 @@ fn main() -> Result<()> {
     if wanted("start") {
         processes::start(&args.data, args.repeat)?;
     }
-    Ok(())
+    limits.finish(args.strict)
 }

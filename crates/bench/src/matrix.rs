@@ -11,8 +11,9 @@ use rocjitsu_lanes::matrix::{
     COperand, Element, Family, Kind, MatrixOp, Operands, Prepared, ScaleOperand,
 };
 
+use crate::compiled::{self, Common};
+use crate::native;
 use crate::rules::{self, Rule};
-use crate::{compiled, native};
 
 /// Nanoseconds a call, the best of `repeat` rounds.
 fn time(repeat: u32, mut f: impl FnMut()) -> f64 {
@@ -42,6 +43,8 @@ enum Data {
     Normal,
     /// Small whole numbers, whose sums are exact.
     Whole,
+    /// Normal numbers times 64.
+    Large,
 }
 
 /// The lanes of a register, aligned as in a wave's pages.
@@ -65,6 +68,7 @@ impl Random {
         match self.1 {
             Data::Normal => x,
             Data::Whole => (2.0 * x).round(),
+            Data::Large => 64.0 * x,
         }
     }
 
@@ -115,31 +119,28 @@ fn byte(element: Element, x: f32) -> u32 {
     bits >> 24 & 0x80 | (exponent as u32) << mantissa | (bits & 0x7f_ffff) >> (23 - mantissa)
 }
 
-/// Best nanoseconds of an instruction in a compiled loop of a wave, whose A and B are those of all, or its own; `None` if
-/// it has another form than the loop is made of.
+/// Best nanoseconds of an instruction in a compiled loop of a wave; `None` if it has another form than the loop is made of.
 fn in_a_wave(
-    target: &str,
-    name: &str,
+    (target, name): (&str, &str),
     op: &MatrixOp,
     backend: Backend,
+    (data, common): (Data, Common),
     repeat: u32,
-) -> Option<[f64; 2]> {
+) -> Option<f64> {
+    if op.kind != Kind::Dense || op.f8f6f4 {
+        return None;
+    }
     let need = op.registers();
-    let mut random = Random(1, Data::Normal);
+    let mut random = Random(1, data);
     let mut rows = |count, element| -> Vec<[u32; 64]> {
         let registers = random.registers(count, element);
         registers.into_iter().map(|register| register.0).collect()
     };
     let (a, b, d) = (rows(need.a, op.a), rows(need.b, op.b), rows(need.d, op.d));
-    let target = target.parse().ok()?;
-    let plain = op.kind == Kind::Dense && !op.f8f6f4;
-    let time = |own| {
-        let data = ([&a[..], &b[..], &d[..]], own);
-        compiled::time(target, name, op, backend, data, repeat)
-            .inspect_err(|error| eprintln!("{target} {name}: {error:#}"))
-            .ok()
-    };
-    plain.then(|| Some([time(false)?, time(true)?]))?
+    let data = ([&a[..], &b[..], &d[..]], common);
+    compiled::time(target.parse().ok()?, name, op, backend, data, repeat)
+        .inspect_err(|error| eprintln!("{target} {name}: {error:#}"))
+        .ok()
 }
 
 /// Best nanoseconds of an instruction on `backend`.
@@ -292,7 +293,7 @@ pub fn helpers(repeat: u32) -> anyhow::Result<()> {
                         pool.expect_one();
                         scope.spawn(|| pool.serve());
                     }
-                    let data = ([&a[..], &b[..], &d[..]], true);
+                    let data = ([&a[..], &b[..], &d[..]], compiled::Common::Nothing);
                     let times = looped.times(data, repeat, pool.as_ref());
                     if let Some(pool) = &pool {
                         pool.close();
@@ -315,8 +316,8 @@ pub fn instructions(repeat: u32) {
     println!(
         "== matrix instructions alone, GMAC/s: native f32 FMA loop, native loop of the same rule (operands in the first \
          cache, sums in registers), where these are quick the same loop with sums loaded and stored for each instruction; then per back end normal numbers | small whole numbers, each in percent of the \
-         native loop of the same rule, a compiled loop of four such instructions of a wave, with the same A and B or their own, and fast matrix products in \
-         percent of the FMA loop"
+         native loop of the same rule, a compiled loop of four such instructions of a wave with the same A and B (or with their own, \
+         or with the same accumulators, or of numbers 64 times as large, or of whole ones), and fast matrix products in percent of the FMA loop"
     );
     for (target, name, format) in INSTRUCTIONS {
         let op = Family::from_target(target)
@@ -362,13 +363,23 @@ pub fn instructions(repeat: u32) {
             if let Some(ns) = through_memory {
                 line += &format!(" ({:3.0} % in memory)", ns / normal * 100.0);
             }
-            if let Some([ns, own]) = in_a_wave(target, name, &op, backend, repeat) {
-                line += &format!(
-                    " in a loop {:6.1} ({:3.0} %; own A and B {:3.0} %)",
-                    rate(ns),
-                    same / ns * 100.0,
-                    same / own * 100.0
-                );
+            let in_a_wave =
+                |data, common| in_a_wave((target, name), &op, backend, (data, common), repeat);
+            if let Some(ns) = in_a_wave(Data::Normal, Common::Inputs) {
+                line += &format!(" in a loop {:6.1} ({:3.0} %", rate(ns), same / ns * 100.0);
+                for (what, data, common) in [
+                    ("own A and B", Data::Normal, Common::Nothing),
+                    ("along K", Data::Normal, Common::Sums),
+                    ("large", Data::Large, Common::Inputs),
+                    ("whole", Data::Whole, Common::Inputs),
+                ] {
+                    if op.a.is_integer() && data != Data::Normal {
+                        continue;
+                    }
+                    let ns = in_a_wave(data, common).unwrap_or(f64::NAN);
+                    line += &format!("; {what} {:3.0} %", same / ns * 100.0);
+                }
+                line += ")";
                 if let Some(native) = through_memory {
                     line += &format!(" ({:3.0} % in memory)", native / ns * 100.0);
                 }

@@ -8,6 +8,8 @@ use anyhow::Result;
 use rocjitsu_exec::memory::{AddressSpace, MemoryPort};
 use rocjitsu_gpu::memory::{Access, Arena, Memory, PAGE};
 
+use crate::limits::{Limits, RESOLVER};
+
 /// Reads of one measurement.
 const READS: u64 = 4_000_000;
 /// Where the memory lies, and its size in bytes.
@@ -55,7 +57,7 @@ fn best(repeat: u32, mut run: impl FnMut() -> f64) -> f64 {
 }
 
 /// Prints nanoseconds for a read of 4 bytes both ways, and for a look-up that the view does not remember.
-pub fn resolver(repeat: u32) -> Result<()> {
+pub fn resolver(repeat: u32, limits: &mut Limits) -> Result<()> {
     let arena = Arena::new("bench")?;
     let memory = Arc::new(Memory::for_program());
     let storage = arena.allocate(BYTES, 1)?;
@@ -98,6 +100,12 @@ pub fn resolver(repeat: u32) -> Result<()> {
     println!(
         "page table {plain:.2}  address map, checked by generation {view:.2} ({:.2}x)  look-up that misses {missed:.1}",
         view / plain
+    );
+    limits.at_most(
+        "reads through the address map",
+        view / plain,
+        RESOLVER,
+        "times",
     );
     Ok(())
 }

@@ -8,6 +8,8 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
+use crate::limits::{Limits, START_MIB, START_MS};
+
 /// What one process took.
 pub struct Run {
     /// The whole process, in milliseconds.
@@ -168,7 +170,7 @@ pub fn registers(data: &Path, repeat: u32) -> Result<()> {
 /// Whole programs with the library loaded into them: what loading it costs, and what the driver costs once a path of its
 /// own is touched. Without ROCm: `cat` reads a file of the simulated topology and its own status. With a root that
 /// `scripts/rocm-root/make-rocm-root` made: an empty HIP program, and our share of it.
-pub fn programs(repeat: u32, root: &Path) -> Result<()> {
+pub fn programs(repeat: u32, root: &Path, limits: &mut Limits) -> Result<()> {
     println!(
         "== programs: `cat` beside `cat` with simulated GPUs (least of {repeat} runs, one process each)"
     );
@@ -203,6 +205,11 @@ pub fn programs(repeat: u32, root: &Path) -> Result<()> {
             best.0 - base.0,
             mib(best.1.saturating_sub(base.1))
         );
+        if gpu.is_some() {
+            let memory = mib(best.1.saturating_sub(base.1));
+            limits.at_most(what, best.0 - base.0, START_MS, "ms more");
+            limits.at_most(what, memory, START_MIB, "MiB more");
+        }
     }
     for (gpu, target) in [("mi300x", "gfx942"), ("w7900", "gfx1100")] {
         let program = format!("opt/hip/empty.{target}");
@@ -226,6 +233,17 @@ pub fn programs(repeat: u32, root: &Path) -> Result<()> {
             mib(best.resident),
             best.thread_seconds * 1e3,
             mib(best.peak),
+        );
+        let (ours, memory) = (
+            loading + best.seconds * 1e3,
+            mib(best.loaded + best.resident),
+        );
+        limits.at_most(&format!("empty HIP program, {gpu}"), ours, START_MS, "ms");
+        limits.at_most(
+            &format!("empty HIP program, {gpu}"),
+            memory,
+            START_MIB,
+            "MiB",
         );
     }
     Ok(())

@@ -112,17 +112,25 @@ fn with_source(error: DispatchError, launch: &Launch, placed: &Placed) -> Dispat
 
 /// The dispatch of a launch as a debugger moves it.
 struct Moved<'a> {
-    device: &'a Device,
+    engine: &'a Engine,
     place: (&'a Launch, &'a Placed),
     dispatch: &'a Dispatch,
     options: dispatch::Options<'a>,
     observer: &'a dyn Observer,
-    again: &'a mut dyn FnMut() -> bool,
+    turns: &'a mut dyn Turns,
+}
+
+/// Dispatches of the same launch that follow each other under a debugger.
+pub trait Turns {
+    /// Whether another one follows, with memory made ready for it.
+    fn again(&mut self) -> bool;
+    /// One has ended.
+    fn ended(&mut self, done: Statistics);
 }
 
 impl Runner for Moved<'_> {
     fn device(&self) -> &Device {
-        self.device
+        &self.engine.device
     }
 
     fn go(&mut self, from: Option<Suspended>, stops: &Stops<'_>) -> Result<Outcome, DispatchError> {
@@ -131,8 +139,8 @@ impl Runner for Moved<'_> {
             ..self.options
         };
         let outcome = match from {
-            Some(suspended) => self.device.resume(suspended, how, self.observer),
-            None => self.device.start(self.dispatch, how, self.observer),
+            Some(suspended) => self.device().resume(suspended, how, self.observer),
+            None => self.device().start(self.dispatch, how, self.observer),
         };
         let (launch, placed) = self.place;
         let located = |error| with_source(error, launch, placed);
@@ -146,7 +154,11 @@ impl Runner for Moved<'_> {
     }
 
     fn again(&mut self) -> bool {
-        (self.again)()
+        self.turns.again()
+    }
+
+    fn ended(&mut self, done: dispatch::Statistics) {
+        self.turns.ended(self.engine.statistics(&done));
     }
 }
 
@@ -246,7 +258,7 @@ impl Engine {
         }
     }
 
-    /// Has a debugger move the dispatch, or what is left of one, and those that follow as long as `again` says so.
+    /// Has a debugger move the dispatch, or what is left of one, and those that follow.
     ///
     /// # Errors
     ///
@@ -257,18 +269,18 @@ impl Engine {
         options: &Options<'_>,
         suspended: Option<Suspended>,
         remote: Remote,
-        again: &mut dyn FnMut() -> bool,
-    ) -> Result<Vec<Statistics>> {
+        turns: &mut dyn Turns,
+    ) -> Result<()> {
         let dispatch = dispatch(launch, placed);
         let facts = Facts::of(&dispatch, placed.code.bias);
         let layout = Layout::new(self.device.target(), facts.lanes);
         let runner = Moved {
-            device: &self.device,
+            engine: self,
             place: (launch, placed),
             dispatch: &dispatch,
             options: how(options, None),
             observer: options.observer,
-            again,
+            turns,
         };
         let mut debugger = Debugger::new(Box::new(runner), facts, layout, suspended);
         debugger.begin().map_err(|error| self.explain(error))?;
@@ -284,8 +296,7 @@ impl Engine {
             )),
             Left::Detached | Left::Ended => {}
         }
-        let done = debugger.finish().map_err(|error| self.explain(error))?;
-        Ok(done.iter().map(|done| self.statistics(done)).collect())
+        debugger.finish().map_err(|error| self.explain(error))
     }
 
     fn statistics(&self, done: &dispatch::Statistics) -> Statistics {

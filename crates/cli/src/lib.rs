@@ -10,5 +10,6 @@ pub mod engine;
 pub mod launch;
 pub mod output;
 pub mod page;
+pub mod runs;
 pub mod session;
 pub mod tui;

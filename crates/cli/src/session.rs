@@ -23,10 +23,11 @@ use crate::checkpoint::{Parts, State, file};
 use crate::commands::gpu::{Host, Request};
 use crate::commands::outcome::Report;
 use crate::commands::plugins::Watching;
-use crate::engine::{self, Ended, Engine};
+use crate::engine::{self, Ended, Engine, Turns};
 use crate::launch::Launch;
 use crate::launch::place::{Placed, Statistics};
 use crate::output::{chain, count, lines, peak_resident_bytes, progress};
+use crate::runs::Runs;
 
 /// How far to go.
 #[derive(Clone, Copy, Debug)]
@@ -52,7 +53,7 @@ pub struct Session {
     engine: Engine,
     placed: Placed,
     repeat: u32,
-    runs: Vec<Statistics>,
+    runs: Runs,
     suspended: Option<Suspended>,
     /// What the dispatch under way executed before it was kept in a file, by form.
     before: Vec<FormCount>,
@@ -106,34 +107,36 @@ impl Look {
     }
 }
 
-/// What is known of the dispatches that have ended.
-#[derive(Debug)]
-struct Counted {
-    runs: usize,
-    instructions: u64,
-    by_class: Vec<(&'static str, u64)>,
-    register_pages: u64,
+/// Adds what a dispatch had executed before it was kept in a file.
+fn add_forms(done: &mut Statistics, before: &mut Vec<FormCount>) {
+    let forms = std::mem::take(&mut done.forms);
+    done.forms = FormCount::sum(before.drain(..).chain(forms));
 }
 
-impl Default for Counted {
-    fn default() -> Self {
-        Counted {
-            runs: 0,
-            instructions: 0,
-            by_class: Class::ALL.map(|class| (class.name(), 0)).to_vec(),
-            register_pages: 0,
+/// The dispatches that a debugger moves.
+struct UnderDebugger<'a> {
+    launch: &'a Launch,
+    memory: &'a Memory,
+    placed: &'a Placed,
+    /// Dispatches that have not ended.
+    left: u32,
+    runs: &'a mut Runs,
+    before: &'a mut Vec<FormCount>,
+    wrong: Option<anyhow::Error>,
+}
+
+impl Turns for UnderDebugger<'_> {
+    fn again(&mut self) -> bool {
+        self.left = self.left.saturating_sub(1);
+        if self.left > 0 {
+            self.wrong = self.launch.fill_buffers(self.memory, self.placed).err();
         }
+        self.left > 0 && self.wrong.is_none()
     }
-}
 
-impl Counted {
-    fn add(&mut self, run: &Statistics) {
-        self.runs += 1;
-        self.instructions += run.wave_instructions;
-        for (name, all) in &mut self.by_class {
-            *all += run.by_class.get(*name).copied().unwrap_or(0);
-        }
-        self.register_pages = self.register_pages.max(run.peak_register_pages);
+    fn ended(&mut self, mut done: Statistics) {
+        add_forms(&mut done, self.before);
+        self.runs.add(done);
     }
 }
 
@@ -185,7 +188,7 @@ impl Session {
             engine,
             placed,
             repeat,
-            runs: Vec::new(),
+            runs: Runs::default(),
             suspended: None,
             before: Vec::new(),
         })
@@ -207,13 +210,7 @@ impl Session {
     pub fn instructions(&self) -> u64 {
         let now = self.suspended.as_ref();
         let now = now.map_or(0, |suspended| suspended.statistics().total());
-        self.ended().saturating_add(now)
-    }
-
-    /// Those of dispatches that have ended.
-    fn ended(&self) -> u64 {
-        let counts = self.runs.iter().map(|run| run.wave_instructions);
-        counts.fold(0, u64::saturating_add)
+        self.runs.instructions.saturating_add(now)
     }
 
     /// Dispatches that the launch is to make.
@@ -222,8 +219,8 @@ impl Session {
     }
 
     /// Dispatches that have ended.
-    pub fn dispatches(&self) -> usize {
-        self.runs.len()
+    pub fn dispatches(&self) -> u32 {
+        self.runs.count
     }
 
     /// Workgroups of the dispatch under way that have ended, if there is one, and of how many.
@@ -238,10 +235,10 @@ impl Session {
     ///
     /// A fault of the execution, one of a plugin.
     pub fn go(&mut self, until: Until<'_>, quiet: bool, plugins: Option<&Plugins>) -> Result<bool> {
-        while self.runs.len() < self.repeat as usize {
-            let turn = self.runs.len();
+        while self.runs.count < self.repeat {
+            let turn = self.runs.count;
             if self.suspended.is_none() {
-                if matches!(until, Until::Dispatch(number) if number as usize <= turn + 1) {
+                if matches!(until, Until::Dispatch(number) if number <= turn + 1) {
                     return Ok(false);
                 }
                 if turn > 0 {
@@ -251,7 +248,7 @@ impl Session {
             let stops = match until {
                 Until::End | Until::Dispatch(_) => None,
                 Until::Instruction(number) => Some(Stops {
-                    after: Some(number.saturating_sub(self.ended())),
+                    after: Some(number.saturating_sub(self.runs.instructions)),
                     ..Stops::default()
                 }),
                 Until::Asked(asked) => Some(Stops {
@@ -279,9 +276,8 @@ impl Session {
             bar.finish_and_clear();
             match run? {
                 Ended::Done(mut statistics) => {
-                    let before = self.before.drain(..);
-                    statistics.forms = FormCount::sum(before.chain(statistics.forms));
-                    self.runs.push(*statistics);
+                    add_forms(&mut statistics, &mut self.before);
+                    self.runs.add(*statistics);
                 }
                 Ended::Suspended(suspended) => {
                     self.suspended = Some(*suspended);
@@ -342,7 +338,6 @@ impl Session {
         each: &mut dyn FnMut(Look) -> Result<ControlFlow<()>>,
     ) -> Result<bool> {
         let (asked, over) = (AtomicBool::new(false), AtomicBool::new(false));
-        let mut counted = Counted::default();
         std::thread::scope(|scope| {
             let ticks = std::thread::Builder::new().name("looks".to_owned());
             let ticks = ticks.spawn_scoped(scope, || {
@@ -355,7 +350,7 @@ impl Session {
                 loop {
                     asked.store(false, Ordering::Release);
                     let ended = self.go(Until::Asked(&asked), true, plugins)?;
-                    if each(self.look(&mut counted))?.is_break() && !ended {
+                    if each(self.look())?.is_break() && !ended {
                         return Ok(false);
                     }
                     if ended {
@@ -370,17 +365,18 @@ impl Session {
         })
     }
 
-    /// How far it is. `counted`: what was found of the dispatches that had ended before.
-    fn look(&self, counted: &mut Counted) -> Look {
-        for run in self.runs.iter().skip(counted.runs) {
-            counted.add(run);
-        }
+    /// How far it is.
+    fn look(&self) -> Look {
+        let runs = &self.runs;
+        let of_class = |class: Class| runs.by_class.get(class.name()).copied().unwrap_or(0);
         let mut look = Look {
-            dispatch: self.repeat.min(self.runs.len() as u32 + 1),
+            dispatch: self.repeat.min(runs.count.saturating_add(1)),
             repeat: self.repeat,
-            instructions: counted.instructions,
-            by_class: counted.by_class.clone(),
-            register_pages: counted.register_pages,
+            instructions: runs.instructions,
+            by_class: Class::ALL
+                .map(|class| (class.name(), of_class(class)))
+                .to_vec(),
+            register_pages: runs.peak_register_pages,
             groups: self.launch.grid.iter().map(|&n| u64::from(n)).product(),
             buffers: {
                 let sizes = self.launch.buffers.iter().map(|b| b.content.len() as u64);
@@ -389,7 +385,7 @@ impl Session {
             resident: peak_resident_bytes(),
             ..Look::default()
         };
-        if self.runs.len() >= self.repeat as usize {
+        if runs.count >= self.repeat {
             look.ended = look.groups;
         }
         if let Some(suspended) = &self.suspended {
@@ -418,21 +414,22 @@ impl Session {
     ///
     /// As [`Session::go`]; the debugger ends the launch.
     pub fn debug(&mut self, remote: Remote) -> Result<()> {
-        let mut left = (self.repeat as usize).saturating_sub(self.runs.len());
+        let left = self.repeat.saturating_sub(self.runs.count);
         if left == 0 {
             return Ok(());
         }
         let (launch, memory, placed) = (&self.launch, &self.memory, &self.placed);
-        if self.suspended.is_none() && !self.runs.is_empty() {
+        if self.suspended.is_none() && self.runs.count > 0 {
             launch.fill_buffers(memory, placed)?;
         }
-        let mut wrong = None;
-        let mut again = || {
-            left = left.saturating_sub(1);
-            if left > 0 {
-                wrong = launch.fill_buffers(memory, placed).err();
-            }
-            left > 0 && wrong.is_none()
+        let mut turns = UnderDebugger {
+            launch,
+            memory,
+            placed,
+            left,
+            runs: &mut self.runs,
+            before: &mut self.before,
+            wrong: None,
         };
         let options = engine::Options {
             threads: self.host.threads,
@@ -441,18 +438,12 @@ impl Session {
         };
         let suspended = self.suspended.take();
         let what = (launch, placed);
-        let done = self
-            .engine
-            .debug(what, &options, suspended, remote, &mut again)?;
-        if let Some(wrong) = wrong {
-            return Err(wrong);
+        self.engine
+            .debug(what, &options, suspended, remote, &mut turns)?;
+        match turns.wrong {
+            Some(wrong) => Err(wrong),
+            None => Ok(()),
         }
-        for mut statistics in done {
-            let before = self.before.drain(..);
-            statistics.forms = FormCount::sum(before.chain(statistics.forms));
-            self.runs.push(statistics);
-        }
-        Ok(())
     }
 
     /// What the launch did.

@@ -63,6 +63,18 @@ fn is_good(session: &Session, other: &[Vec<u8>]) -> bool {
     report.good() || report.contents == other
 }
 
+/// Whether a launch makes atomic updates, so that its results may depend on the order in which threads make them.
+fn updates_in_any_order(session: &Session) -> bool {
+    let report = session.report().unwrap();
+    let forms = report.runs.fastest.unwrap_or_default().forms;
+    let moves = ["read", "load", "write", "store", "permute", "swizzle"];
+    forms.iter().any(|form| {
+        let name = form.instruction.as_str();
+        name.contains("atomic")
+            || name.starts_with("ds_") && !moves.iter().any(|part| name.contains(part))
+    })
+}
+
 /// A sequence of numbers that looks random.
 fn scattered(seed: u64) -> impl FnMut(u64) -> u64 {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
@@ -79,7 +91,7 @@ fn scattered(seed: u64) -> impl FnMut(u64) -> u64 {
 fn kernels_come_to_the_same_bytes_from_any_point() {
     let lanes: Vec<Backend> = Backend::supported().collect();
     let mut random = scattered(1);
-    let mut cases = 0;
+    let (mut cases, mut compared) = (0, 0);
     for (number, target) in EXECUTABLE.into_iter().enumerate() {
         for (index, path) in descriptions(target).iter().enumerate() {
             if (index + number) % 4 != 0 {
@@ -89,6 +101,7 @@ fn kernels_come_to_the_same_bytes_from_any_point() {
             assert!(whole.go(Until::End, true, None).unwrap());
             let want = whole.report().unwrap().contents;
             let total = whole.instructions();
+            let any_order = updates_in_any_order(&whole);
             let name = path.display();
             assert!(is_good(&whole, &[]) || !want.is_empty(), "{name}");
             let first = random(total);
@@ -105,8 +118,10 @@ fn kernels_come_to_the_same_bytes_from_any_point() {
                 let lanes = lanes[random(lanes.len() as u64) as usize];
                 let mut rest = taken_up(&bytes, threads, lanes);
                 assert!(rest.go(Until::End, true, None).unwrap());
+                let same = rest.report().unwrap().contents == want;
+                compared += u32::from(same);
                 assert!(
-                    is_good(&rest, &want),
+                    same || any_order && threads > 1 && is_good(&rest, &want),
                     "{name} on {target}, kept at {first} and {second} of {total}, {threads} threads, {lanes}"
                 );
                 if threads == 1 {
@@ -117,6 +132,11 @@ fn kernels_come_to_the_same_bytes_from_any_point() {
         }
     }
     assert!(cases > 50, "{cases} kernels");
+    assert!(
+        100 * compared > 95 * 2 * cases,
+        "{compared} of {} came to equal bytes",
+        2 * cases
+    );
 }
 
 #[test]
@@ -137,7 +157,7 @@ fn the_dispatches_that_are_left_run_on_fresh_buffers() {
     assert!(rest.go(Until::End, true, None).unwrap());
     assert_eq!((rest.dispatches(), rest.instructions()), (3, 3 * one));
     let report = rest.report().unwrap();
-    assert!(report.good() && report.runs.len() == 3);
+    assert!(report.good() && report.runs.count == 3);
 }
 
 /// A launch in the middle of its dispatch, with LDS, barriers and scratch where there are some.

@@ -401,6 +401,43 @@ fn a_fault_stops_at_the_wave() {
     assert_eq!(client.status(), Some(1));
 }
 
+/// With line tables a fault is told with its source line.
+#[test]
+fn a_fault_is_told_with_its_source_line() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/plugins");
+    let source = std::fs::read_to_string(folder.join("seeded.hip")).unwrap();
+    let mut lines = source.lines().enumerate();
+    lines.find(|(_, line)| line.contains("kernel memory_misaligned_atomic"));
+    let (line, _) = lines.find(|(_, l)| l.contains("fetch_add")).unwrap();
+    for target in ["gfx90a", "gfx942", "gfx1100", "gfx1201"] {
+        let mut command = rocjitsu(&["launch"]);
+        command.arg(folder.join(format!("built/seeded.{target}.hsaco")));
+        command.args([
+            "--kernel",
+            "memory_misaligned_atomic",
+            "--grid",
+            "4",
+            "--block",
+            "256",
+        ]);
+        command.args(["--arg", "buf:8192", "--arg", "buf:5120", "--arg", "buf:256"]);
+        command.args(["--gdb", "localhost:0"]).stdout(Stdio::null());
+        let mut client = Client::of(&mut command).introduced();
+        assert_eq!(client.monitor("fault"), "none\n");
+        let stop = client.ask("vCont;c");
+        assert!(stop.starts_with('T') && !stop.starts_with("T05"), "{stop}");
+        let said = client.monitor("fault");
+        let (_, place) = said.split_once("\n  source: ").expect(&said);
+        let place = place.lines().next().unwrap();
+        assert!(
+            place.ends_with(&format!("seeded.hip:{}", line + 1)),
+            "{target}: {place}"
+        );
+        client.tell("k");
+        assert_eq!(client.status(), Some(1));
+    }
+}
+
 #[test]
 fn whatever_comes_is_survived() {
     let packets = [

@@ -119,8 +119,9 @@ fn whole(target: Target) {
         helped += u32::from(any > 0);
     }
     assert!(kernels > 5, "only {kernels} kernels for {target}");
+    // The others have chains of products, of which no two are independent.
     assert!(
-        helped * 2 > kernels,
+        helped * 3 > kernels,
         "helpers had something to do in {helped} of {kernels} kernels for {target}"
     );
 }

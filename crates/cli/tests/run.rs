@@ -191,6 +191,7 @@ fn json_has_the_statistics() {
         .map(|count| count.as_u64().unwrap())
         .sum();
     assert_eq!(json["wave_instructions"], classes);
+    assert_eq!(json["runs"], 2);
     assert_eq!(json["seconds_of_each_run"].as_array().unwrap().len(), 2);
     assert!(json["peak_resident_bytes"].as_u64().unwrap() > 1 << 20);
     assert!(json["peak_register_pages"].as_u64().unwrap() > 0);

@@ -89,7 +89,8 @@ fn what_is_found_is_in_the_report() {
         );
         let page = std::fs::read_to_string(&page).unwrap();
         assert!(page.contains(&format!("<h3>{title}</h3>")), "{kernel}");
-        assert!(page.contains("found"), "{kernel}");
+        let name = plugin.strip_suffix(":fail").unwrap();
+        assert!(page.contains(&format!("plugin `{name}`: ")), "{kernel}");
     }
     // In words it is the same.
     let mut args = seeded(&file, "race_lds_barrier");
@@ -304,7 +305,7 @@ fn a_jump_into_nowhere_is_found() {
         args.extend("--grid 1 --block 64 --arg buf:4096 --arg buf:4096 --arg buf:4096 --arg f32:1 --arg u32:64".split(' '));
         let help = says(1, &args);
         assert!(help.contains("instruction fetch at"), "{target}: {help}");
-        assert!(help.contains("the wave jumped there:"), "{target}: {help}");
+        assert!(help.contains("the wave came from:"), "{target}: {help}");
         let marked = help
             .lines()
             .find(|line| line.starts_with("  -> "))
@@ -314,6 +315,14 @@ fn a_jump_into_nowhere_is_found() {
             jump.starts_with("s_branch") || help.contains("s20 0x10"),
             "{target}: {help}"
         );
+        // What is no instruction, in the code itself, is shown where it is.
+        let mut code = std::fs::read(&file).unwrap();
+        code[at..at + 4].copy_from_slice(&[0xff; 4]);
+        std::fs::write(&file, code).unwrap();
+        let help = says(1, &args);
+        let marked = help.lines().find(|line| line.starts_with("  -> "));
+        assert!(marked.expect(&help).ends_with(".long 0xffffffff"), "{help}");
+        assert!(!help.contains("came from"), "{target}: {help}");
     }
 }
 

@@ -327,6 +327,15 @@ impl Gpu {
         }
     }
 
+    /// Waves that the context save area of an XCC has room for (`kfd_queue_ctx_save_restore_size`).
+    pub fn save_area_waves(&self) -> u64 {
+        let cus = u64::from(self.compute_units / self.xccs.max(1));
+        match self.gfx_target_version() {
+            ..100_100 => (cus * 40).min(u64::from(self.shader_engines) * 512),
+            _ => cus * 32,
+        }
+    }
+
     /// Bytes that the save area of one XCC needs, and how many of them are the control stack:
     /// `(cwsr_size, ctl_stack_size)`.
     ///
@@ -335,13 +344,8 @@ impl Gpu {
         let version = self.gfx_target_version();
         let page = |bytes: u64| bytes.next_multiple_of(4096);
         let cus = u64::from(self.compute_units / self.xccs.max(1));
-        let engines = u64::from(self.shader_engines);
         let gfx9 = version < 100_100;
-        let waves = if gfx9 {
-            (cus * 40).min(engines * 512)
-        } else {
-            cus * 32
-        };
+        let waves = self.save_area_waves();
         let mut control = page(waves * if gfx9 { 8 } else { 12 } + 8 + 40);
         if (100_100..110_000).contains(&version) {
             control = control.min(0x7000);

@@ -52,6 +52,9 @@ pub trait Runner {
     fn again(&mut self) -> bool {
         false
     }
+
+    /// A dispatch has ended, and did this; told once the next one begins, or nothing is left to do.
+    fn ended(&mut self, _done: Statistics) {}
 }
 
 /// What a debugger has to know of a dispatch.
@@ -92,8 +95,6 @@ pub struct Debugger<'a> {
     pub(crate) xml: String,
     /// What else is known of the program that the dispatch belongs to.
     pub(crate) program: Option<Arc<Program>>,
-    /// Of the dispatches that have ended before this one.
-    done: Vec<Statistics>,
     /// Whether the dispatch has not begun.
     fresh: bool,
     pub(crate) suspended: Option<Suspended>,
@@ -124,7 +125,6 @@ impl<'a> Debugger<'a> {
             xml: layout.xml(),
             layout,
             program: None,
-            done: Vec::new(),
             fresh: suspended.is_none(),
             suspended,
             ended: None,
@@ -190,17 +190,17 @@ impl<'a> Debugger<'a> {
             return false;
         }
         if let Some(Ok(statistics)) = self.ended.take() {
-            self.done.push(statistics);
+            self.runner.ended(statistics);
         }
         self.fresh = true;
         true
     }
 
-    /// Runs what is left of the dispatch, and those that follow, without stops. Returns what each has done.
+    /// Runs what is left of the dispatch, and those that follow, without stops.
     ///
     /// # Errors
     /// As [`Device::resume`]; of a dispatch that has ended, its own.
-    pub fn finish(mut self) -> Result<Vec<Statistics>, DispatchError> {
+    pub fn finish(mut self) -> Result<(), DispatchError> {
         loop {
             self.go(Stops::default());
             if self.suspended.is_none() && !self.next() {
@@ -208,9 +208,9 @@ impl<'a> Debugger<'a> {
             }
         }
         if let Some(ended) = self.ended {
-            self.done.push(ended?);
+            self.runner.ended(ended?);
         }
-        Ok(self.done)
+        Ok(())
     }
 
     /// Gives the dispatch up. Returns why it could not go on, if that was so.

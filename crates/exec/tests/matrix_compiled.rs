@@ -57,6 +57,52 @@ fn word(state: &mut u64, often: u64) -> u32 {
     bits as u32 & 0x81ff_83ff | 0x3c00_3c00
 }
 
+/// How the words of an operand look.
+#[derive(Clone, Copy, PartialEq)]
+enum Style {
+    /// About 1, with specials now and then.
+    Plain,
+    /// Finite numbers of 16 and 8 bits, of any size.
+    Wide,
+    /// bf16 and f32 of which the largest are 2^48 times as large as 1, and the smallest as much less.
+    Far,
+    /// Any bits but for infinities: f32 from subnormal ones on.
+    Any,
+    /// Small whole numbers as f16 or bf16 (in the upper halves; or none), whose sums are exact.
+    Whole(bool),
+}
+
+impl Style {
+    fn word(self, state: &mut u64, often: u64) -> u32 {
+        let bits = next(state) as u32;
+        if self != Style::Plain && next(state).is_multiple_of(12) {
+            return 0;
+        }
+        match self {
+            Style::Plain => word(state, often),
+            Style::Wide => bits & 0xfbfb_fbfb | 0x0101_0101,
+            Style::Far => {
+                let half = |bits: u32| bits & 0x807f | (79 + (bits >> 7 & 0xff) % 96) << 7;
+                half(bits & 0xffff) | half(bits >> 16) << 16
+            }
+            // Many are tiny.
+            Style::Any if bits & 3 == 0 => bits & 0x8dff_ffff,
+            Style::Any => bits & 0xff7f_ffff,
+            Style::Whole(wide) => {
+                let mut half = || {
+                    let bits = ((next(state) % 17) as f32 - 8.0).to_bits();
+                    if wide || bits << 1 == 0 {
+                        bits >> 16
+                    } else {
+                        bits >> 16 & 0x8000 | ((bits << 1 >> 24) - 112) << 10 | bits >> 13 & 0x3ff
+                    }
+                };
+                half() | half() << 16
+            }
+        }
+    }
+}
+
 /// The bytes of each matrix instruction of a target whose form is compiled.
 fn instances(target: Target) -> BTreeMap<String, [u32; 2]> {
     let mut found = BTreeMap::new();
@@ -154,7 +200,7 @@ fn programs_of_products() {
         assert!(!instances.is_empty(), "{target}");
         for (name, instance) in instances {
             let (mut compiled, mut joined) = (0, 0);
-            for round in 0..24 {
+            for round in 0..48 {
                 let program = program(&mut seed, instance, name.contains("_i32_"));
                 let bytes: Vec<u8> = program
                     .iter()
@@ -164,6 +210,16 @@ fn programs_of_products() {
                 let (values, often) = (next(&mut seed), [0, 0, 1, 6][round % 4]);
                 // Registers from here on are absent and read as zero.
                 let present = if round % 5 == 4 { 64 } else { REGISTERS };
+                let inputs = [
+                    Style::Plain,
+                    Style::Wide,
+                    Style::Far,
+                    Style::Wide,
+                    Style::Whole(round % 2 == 0),
+                    Style::Far,
+                ][round / 4 % 6];
+                // Lanes whose inputs are zero: whole groups of products are.
+                let zeros = [0, 0, 3, 12][(next(&mut seed) % 4) as usize];
                 let bench = |backend| {
                     let mut bench = Bench::new(target, target.default_wave(), backend, &memory);
                     let mut values = values;
@@ -175,7 +231,17 @@ fn programs_of_products() {
                         } else {
                             0
                         };
-                        row.iter_mut().for_each(|x| *x = word(&mut values, often));
+                        let style = if register < 28 {
+                            inputs
+                        } else {
+                            pick(&mut values, &[Style::Plain, inputs, Style::Any])
+                        };
+                        for (lane, x) in row.iter_mut().enumerate() {
+                            *x = style.word(&mut values, often);
+                            if register < 28 && lane % 16 < zeros {
+                                *x = 0;
+                            }
+                        }
                     }
                     bench
                 };
@@ -210,7 +276,7 @@ fn programs_of_products() {
                 }
             }
             if Backend::Avx512.is_supported() {
-                assert!(compiled > 24, "{target} {name}: {compiled} compiled");
+                assert!(compiled > 48, "{target} {name}: {compiled} compiled");
                 assert!(joined > 8, "{target} {name}: {joined} joined");
             }
         }

@@ -3,9 +3,10 @@
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{
-    Mutex as StdMutex, MutexGuard, PoisonError, RwLock as StdRwLock, RwLockReadGuard,
+    Condvar, Mutex as StdMutex, MutexGuard, PoisonError, RwLock as StdRwLock, RwLockReadGuard,
     RwLockWriteGuard,
 };
+use std::time::Duration;
 
 /// The place of a lock in the order, below 64. A thread that holds a lock takes only locks of higher rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -66,6 +67,25 @@ impl Drop for Held {
 pub struct Guard<G> {
     guard: G,
     _held: Held,
+}
+
+impl<'a, T> Guard<MutexGuard<'a, T>> {
+    /// Gives the lock up until `changed` is notified, and has it again.
+    #[must_use]
+    pub fn wait(self, changed: &Condvar) -> Self {
+        let Guard { guard, _held } = self;
+        let guard = changed.wait(guard).unwrap_or_else(PoisonError::into_inner);
+        Guard { guard, _held }
+    }
+
+    /// As [`Guard::wait`], for this long at most.
+    #[must_use]
+    pub fn wait_timeout(self, changed: &Condvar, most: Duration) -> Self {
+        let Guard { guard, _held } = self;
+        let waited = changed.wait_timeout(guard, most);
+        let guard = waited.unwrap_or_else(PoisonError::into_inner).0;
+        Guard { guard, _held }
+    }
 }
 
 impl<G: Deref> Deref for Guard<G> {

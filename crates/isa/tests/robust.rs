@@ -2,6 +2,9 @@
 
 mod common;
 
+#[path = "../../../fuzz/bodies/decode.rs"]
+mod fuzz_decode;
+
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
@@ -170,4 +173,20 @@ fn random_bytes_do_no_harm() {
         }
     }
     assert!(instructions > CASES, "{instructions}");
+}
+
+/// The fuzz target `decode` with inputs that are made here, always the same ones: every target and feature set.
+#[test]
+fn the_fuzz_target_takes_random_code() {
+    let mut state = 0x2545_f491_4f6c_dd1du64;
+    for input in 0..720u32 {
+        let mut data = vec![(input % 36) as u8];
+        for _ in 0..64 {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            data.extend(state.to_le_bytes());
+        }
+        fuzz_decode::run(&data);
+    }
 }

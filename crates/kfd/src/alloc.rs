@@ -146,6 +146,9 @@ impl Allocation {
                         .map(address + at, storage, 0, part, access, label)
                         .map_err(|_| Errno::INVAL)?;
                 }
+                if self.flags & flag::EXECUTABLE == 0 {
+                    memory.forbid_execution(address, bytes);
+                }
                 if let Some(asked) = self.asked {
                     memory.set_requested(address, asked);
                 }

@@ -1,8 +1,9 @@
 //! One open `/dev/kfd`: the program's allocations, events and queues on every GPU.
 
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 use rocjitsu_gpu::dispatch::{Device, HelperPolicy, Limits, jit};
+use rocjitsu_gpu::lock::Mutex;
 use rocjitsu_gpu::memory::{Memory, PAGE, Storage};
 use rustix::io::Errno;
 
@@ -10,8 +11,8 @@ use crate::alloc::{Allocations, EVENT_PAGE, EventPage};
 use crate::driver::Driver;
 use crate::drm::RenderFile;
 use crate::event::Events;
-use crate::process::lock;
 use crate::queue::{Doorbells, Queues};
+use crate::ranks;
 use crate::svm::{OwnFiles, Ranges};
 
 /// What the kernel keeps for a process that has opened `/dev/kfd`.
@@ -32,7 +33,6 @@ pub(crate) struct Context {
 }
 
 /// One GPU as a context sees it.
-#[derive(Default)]
 pub(crate) struct ContextGpu {
     /// The render node's file that ACQUIRE_VM named.
     pub(crate) vm: Mutex<Option<Arc<RenderFile>>>,
@@ -41,6 +41,17 @@ pub(crate) struct ContextGpu {
     /// Made when they are first asked for.
     doorbells: Mutex<Option<Arc<Doorbells>>>,
     registers: Mutex<Option<Arc<Storage>>>,
+}
+
+impl ContextGpu {
+    fn new() -> ContextGpu {
+        ContextGpu {
+            vm: Mutex::new(ranks::VM, None),
+            device: OnceLock::new(),
+            doorbells: Mutex::new(ranks::PAGES, None),
+            registers: Mutex::new(ranks::PAGES, None),
+        }
+    }
 }
 
 impl std::fmt::Debug for ContextGpu {
@@ -58,9 +69,9 @@ impl Context {
             allocations: Allocations::new(),
             ranges: Ranges::new(gpus, own),
             events: Arc::default(),
-            event_page: Mutex::default(),
-            gpus: (0..gpus).map(|_| ContextGpu::default()).collect(),
-            runtime_enabled: Mutex::default(),
+            event_page: Mutex::new(ranks::PAGES, None),
+            gpus: (0..gpus).map(|_| ContextGpu::new()).collect(),
+            runtime_enabled: Mutex::new(ranks::RUNTIME, false),
         }
     }
 
@@ -70,7 +81,7 @@ impl Context {
     /// `ENODEV` before ACQUIRE_VM.
     pub(crate) fn memory(&self, gpu: usize) -> Result<Arc<Memory>, Errno> {
         let gpu = self.gpus.get(gpu).ok_or(Errno::INVAL)?;
-        let vm = lock(&gpu.vm);
+        let vm = gpu.vm.lock();
         Ok(vm.as_ref().ok_or(Errno::NODEV)?.memory.clone())
     }
 
@@ -90,7 +101,7 @@ impl Context {
     /// `ENOMEM` if the host refuses.
     pub(crate) fn doorbells(&self, driver: &Driver, gpu: usize) -> Result<Arc<Doorbells>, Errno> {
         let gpu = self.gpus.get(gpu).ok_or(Errno::INVAL)?;
-        let mut doorbells = lock(&gpu.doorbells);
+        let mut doorbells = gpu.doorbells.lock();
         if let Some(doorbells) = &*doorbells {
             return Ok(doorbells.clone());
         }
@@ -104,7 +115,7 @@ impl Context {
     /// `ENOMEM` if the host refuses.
     pub(crate) fn registers(&self, driver: &Driver, gpu: usize) -> Result<Arc<Storage>, Errno> {
         let gpu = self.gpus.get(gpu).ok_or(Errno::INVAL)?;
-        let mut registers = lock(&gpu.registers);
+        let mut registers = gpu.registers.lock();
         if let Some(registers) = &*registers {
             return Ok(registers.clone());
         }
@@ -117,7 +128,7 @@ impl Context {
     /// # Errors
     /// `ENOMEM` if the host refuses.
     pub(crate) fn event_page(&self, driver: &Driver) -> Result<Option<u64>, Errno> {
-        let mut own = lock(&self.event_page);
+        let mut own = self.event_page.lock();
         if own.is_none() && !self.events.has_page() {
             let made = driver.kfd_arena().allocate(EVENT_PAGE, PAGE);
             let made = made.map_err(|_| Errno::NOMEM)?;
@@ -133,16 +144,16 @@ impl Context {
     /// event page, of which old programs map less.
     pub(crate) fn may_map(&self, offset: u64, bytes: u64) -> bool {
         let starts = |storage: &Storage| storage.offset() == Some(offset);
-        let mut event_page = lock(&self.event_page).clone().into_iter();
+        let mut event_page = self.event_page.lock().clone().into_iter();
         if event_page.any(|page| starts(&page) && bytes <= page.bytes()) {
             return true;
         }
         let is = |storage: &Storage| starts(storage) && storage.bytes() == bytes;
         self.gpus.iter().any(|gpu| {
-            lock(&gpu.doorbells)
-                .as_ref()
-                .is_some_and(|doorbells| is(doorbells.storage()))
-                || lock(&gpu.registers).as_ref().is_some_and(|page| is(page))
+            let doorbells = gpu.doorbells.lock().clone();
+            let registers = gpu.registers.lock().clone();
+            doorbells.is_some_and(|doorbells| is(doorbells.storage()))
+                || registers.is_some_and(|page| is(&page))
         })
     }
 

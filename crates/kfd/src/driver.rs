@@ -4,9 +4,10 @@ use std::ffi::c_void;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::Path;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 
 use rocjitsu_config::Machine;
+use rocjitsu_gpu::lock::{Mutex, Rank};
 use rocjitsu_gpu::memory::{Arena, LENT, PAGE, lost, shared_range};
 use rocjitsu_isa::Target;
 use rocjitsu_lanes::Backend;
@@ -21,13 +22,14 @@ use crate::descriptors::{Descriptors, Object};
 use crate::drm::{DrmCall, RenderFile};
 use crate::file::{self, Identity};
 use crate::host;
-use crate::process::{ForkMark, lock};
+use crate::process::ForkMark;
+use crate::queue::CopyEngines;
 use crate::redzone::RedZones;
 use crate::report::{Executed, Recorder, Report};
 use crate::smi::Monitors;
 use crate::svm::{OwnFiles, Ranges};
 use crate::table::{self, Call, Run};
-use crate::topology::{Content, GpuIdentity, Kind, Lookup, Stat, Tree};
+use crate::topology::{Content, GpuIdentity, Kind, Lookup, ProcessFiles, Stat, Tree};
 use crate::user::User;
 
 /// Largest argument an ioctl request can name, 14 bits.
@@ -57,6 +59,8 @@ pub(crate) struct Gpu {
     pub(crate) arena: Arc<Arena>,
     /// The account of its device memory.
     pub(crate) vram: Arc<Account>,
+    /// Its copy engines.
+    pub(crate) sdma: Arc<CopyEngines>,
 }
 
 /// The simulated driver. One per process; every method may be called from any thread.
@@ -78,6 +82,8 @@ pub struct Driver {
     recorder: Arc<Recorder>,
     /// Who listens to what happens to GPUs.
     monitors: Arc<Monitors>,
+    /// What sysfs shows of this process.
+    files: Arc<ProcessFiles>,
     /// The plugins that watch dispatches. A forked child's driver has none: their locks and files are the parent's.
     plugins: Option<Arc<Plugins>>,
     /// Room beside allocations, if plugins look for accesses that miss one.
@@ -111,6 +117,7 @@ impl Driver {
                 })?,
                 arena: Arena::new("rocjitsu-gpu").map_err(host("memory file of a GPU"))?,
                 vram: Account::new(gpu.vram_bytes),
+                sdma: CopyEngines::new(gpu),
             });
         }
         let io = |what| move |error: Errno| host(what)(error.into());
@@ -126,6 +133,11 @@ impl Driver {
                 tree.set_content(Path::new(&path), Content::Made(Arc::new(made)));
             }
         }
+        let files = ProcessFiles::new();
+        let accounts: Vec<_> = gpus.iter().map(|gpu: &Gpu| gpu.vram.clone()).collect();
+        let used = move |gpu: usize| accounts.get(gpu).map_or(0, |account| account.used());
+        let pid = rustix::process::getpid().as_raw_nonzero().get();
+        tree.add_process(pid.cast_unsigned(), &files, used);
         let recorder = Recorder::default();
         if machine.options.report.is_some() || machine.options.verbose > 0 {
             recorder.count_forms();
@@ -139,10 +151,11 @@ impl Driver {
             gtt,
             descriptors: Descriptors::new(),
             buffers: Buffers::new(),
-            contexts: Mutex::default(),
+            contexts: Mutex::new(Rank::LEAF, Vec::new()),
             user: User::new().map_err(io("copy buffer"))?,
             recorder: Arc::new(recorder),
             monitors: Arc::default(),
+            files,
             plugins: None,
             red_zones: None,
             conductor: None,
@@ -253,12 +266,13 @@ impl Driver {
 
     fn open_kfd(&self) -> Result<OwnedFd, Errno> {
         let fd = self.kfd.reopen().map_err(errno)?.into_owned();
+        self.files.open();
         let own = OwnFiles {
             kfd: self.kfd.identity(),
             gpus: self.gpus.iter().map(|gpu| gpu.arena.identity()).collect(),
         };
         let context = Arc::new(Context::new(self.gpus.len(), own));
-        let mut contexts = lock(&self.contexts);
+        let mut contexts = self.contexts.lock();
         contexts.retain(|context| context.strong_count() > 0);
         contexts.push(Arc::downgrade(&context));
         drop(contexts);
@@ -566,7 +580,7 @@ impl Driver {
     }
 
     fn live_contexts(&self) -> Vec<Arc<Context>> {
-        let contexts = lock(&self.contexts);
+        let contexts = self.contexts.lock();
         contexts.iter().filter_map(Weak::upgrade).collect()
     }
 
@@ -591,7 +605,9 @@ impl Driver {
     pub fn report(&self) -> Report {
         let gpus = self.machine.gpus.iter();
         let mut executed = Executed::default();
-        let contexts: Vec<_> = lock(&self.contexts)
+        let contexts: Vec<_> = self
+            .contexts
+            .lock()
             .iter()
             .filter_map(Weak::upgrade)
             .collect();
@@ -631,6 +647,10 @@ impl Driver {
 
     pub(crate) fn recorder(&self) -> &Arc<Recorder> {
         &self.recorder
+    }
+
+    pub(crate) fn files(&self) -> &Arc<ProcessFiles> {
+        &self.files
     }
 
     pub(crate) fn monitors(&self) -> &Arc<Monitors> {

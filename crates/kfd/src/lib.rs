@@ -18,6 +18,7 @@ mod file;
 mod host;
 mod process;
 mod queue;
+mod ranks;
 mod redzone;
 mod report;
 mod smi;

@@ -81,12 +81,12 @@ pub(crate) fn acquire_vm(call: &Call<'_>, args: &mut AcquireVm) -> Handled {
     if file.gpu != index {
         return Err(Errno::INVAL);
     }
-    let mut vm = lock(&call.context.gpus[index].vm);
+    let mut vm = call.context.gpus[index].vm.lock();
     match &*vm {
         Some(bound) if Arc::ptr_eq(bound, &file) => Ok(()),
         Some(_) => Err(Errno::BUSY),
         None => {
-            let mut owner = lock(&file.bound);
+            let mut owner = file.bound.lock();
             if owner.as_ref().is_some_and(|owner| owner.strong_count() > 0) {
                 return Err(Errno::BUSY);
             }
@@ -132,7 +132,7 @@ pub(crate) fn tile_config(call: &Call<'_>, args: &mut GetTileConfig) -> Handled 
 /// Mode bit 0 enables, bit 1 asks for saved ttmp registers. There is no debugger interface, so
 /// that nothing follows from it but the answers to repeated calls.
 pub(crate) fn runtime_enable(call: &Call<'_>, args: &mut RuntimeEnable) -> Handled {
-    let mut enabled = lock(&call.context.runtime_enabled);
+    let mut enabled = call.context.runtime_enabled.lock();
     if args.mode_mask & 1 != 0 {
         if *enabled {
             return Err(Errno::BUSY);

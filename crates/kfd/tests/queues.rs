@@ -1,5 +1,6 @@
 //! Queues: what CREATE_QUEUE refuses, kernels that never end or are none, queues that share a GPU.
 
+use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -91,7 +92,7 @@ fn create_refuses_what_the_kernel_refuses() {
         client.raw(0x02, &mut args).map(|()| args)
     };
     type Change = fn(&mut abi::CreateQueue);
-    let changes: [(&str, Change, Errno); 12] = [
+    let changes: [(&str, Change, Errno); 16] = [
         ("ring size", |a| a.ring_size = 3 << 10, Errno::INVAL),
         ("small ring", |a| a.ring_size = 0x200, Errno::INVAL),
         ("percentage", |a| a.queue_percentage = 101, Errno::INVAL),
@@ -101,6 +102,29 @@ fn create_refuses_what_the_kernel_refuses() {
         ("control stack", |a| a.ctl_stack_size += 4096, Errno::INVAL),
         ("save area", |a| a.ctx_save_restore_size -= 1, Errno::INVAL),
         ("ring", |a| a.ring_base_address = 1 << 20, Errno::INVAL),
+        ("end of the ring", |a| a.ring_size *= 2, Errno::INVAL),
+        (
+            "size of the EOP buffer",
+            |a| {
+                a.eop_buffer_address = a.ring_base_address;
+                a.eop_buffer_size = 8192;
+            },
+            Errno::INVAL,
+        ),
+        (
+            "end of the EOP buffer",
+            |a| {
+                a.eop_buffer_address = a.ring_base_address + 8;
+                a.eop_buffer_address += u64::from(a.ring_size) - 4096;
+                a.eop_buffer_size = 4096;
+            },
+            Errno::INVAL,
+        ),
+        (
+            "end of the save area",
+            |a| a.ctx_save_restore_address = a.ring_base_address,
+            Errno::INVAL,
+        ),
         (
             "kernel address",
             |a| a.ring_base_address = 1 << 63,
@@ -121,8 +145,45 @@ fn create_refuses_what_the_kernel_refuses() {
         change(&mut args);
         assert_eq!(create(args), Err(errno), "{what}");
     }
+    let mut complete = good;
+    complete.eop_buffer_address = ring.va;
+    complete.eop_buffer_size = 4096;
+    let area = (u64::from(good.ctx_save_restore_size) + (64 << 10)) * 8;
+    let area = client.allocate(0, 0, area, alloc_flags::GTT).unwrap();
+    complete.ctx_save_restore_address = area.va;
+    let mut complete = abi::DestroyQueue {
+        queue_id: create(complete).unwrap().queue_id,
+        pad: 0,
+    };
+    client.raw(0x03, &mut complete).unwrap();
     let first = create(good).unwrap();
     let second = create(good).unwrap();
+    // What rocm-smi reads of this process and its queues.
+    let path = format!("/sys/class/kfd/kfd/proc/{}", std::process::id());
+    let read = |name: &str| {
+        let bytes = client
+            .driver
+            .tree()
+            .read(Path::new(&format!("{path}/{name}")));
+        bytes.map(|bytes| String::from_utf8(bytes).unwrap())
+    };
+    let id = client.gpus[0].id;
+    assert_eq!(read("queues/1/gpuid"), Some(id.to_string()));
+    assert_eq!(read("queues/1/size"), Some("8192".to_owned()));
+    assert_eq!(read("queues/1/type"), Some("2".to_owned()));
+    assert_eq!(read("queues/2/type"), None);
+    let listed = client
+        .driver
+        .tree()
+        .read_dir(Path::new(&format!("{path}/queues")));
+    let listed: Vec<_> = listed
+        .unwrap()
+        .into_iter()
+        .map(|entry| entry.name)
+        .collect();
+    assert_eq!(listed, ["0", "1"]);
+    let used = read(&format!("vram_{id}")).unwrap();
+    assert!(used.trim_end().parse::<u64>().is_ok(), "{used:?}");
     assert_eq!((first.queue_id, second.queue_id), (0, 1));
     assert_eq!(second.doorbell_offset, first.doorbell_offset + 8);
     assert_eq!(first.doorbell_offset % 8192, 0);
@@ -411,6 +472,64 @@ fn one_queue_goes_on_while_another_is_busy() {
         (0, 1)
     );
     client.destroy(&busy).unwrap();
+}
+
+/// Tells the test below that it is the child.
+const SIDE: &str = "ROCJITSU_TEST_SIDE_BY_SIDE";
+
+/// The test runs itself twice more: each process has a driver of its own, a kernel that never ends on one queue, and
+/// finishes kernels on another one while the others do the same.
+#[test]
+fn processes_dispatch_side_by_side() {
+    use std::io::{BufRead, BufReader, Write};
+    if std::env::var_os(SIDE).is_some() {
+        let client = client();
+        let (page, event) = client.first_event().unwrap();
+        let signals = client.allocate(0, 0, 4096, alloc_flags::GTT).unwrap();
+        let forever = kernel(&client, &[FOREVER]);
+        let (mut busy, mut free) = (client.aql_queue(0).unwrap(), client.aql_queue(0).unwrap());
+        busy.submit(&packet(&forever, 0)).unwrap();
+        until_begun(&client);
+        // The other one's kernel runs, too, before either goes on.
+        println!("\nrunning");
+        let mut line = String::new();
+        std::io::stdin().read_line(&mut line).unwrap();
+        assert_eq!(line, "go on\n");
+        for _ in 0..20 {
+            finish(&client, &mut free, &page, event, &signals);
+        }
+        assert_eq!(
+            (busy.read_index().unwrap(), free.read_index().unwrap()),
+            (0, 20)
+        );
+        client.destroy(&busy).unwrap();
+        println!("\nfinished");
+        return;
+    }
+    let start = || {
+        let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+        child.args(["--exact", "processes_dispatch_side_by_side", "--nocapture"]);
+        child.env(SIDE, "1").env("ROCJITSU_THREADS", "1");
+        child.stdin(std::process::Stdio::piped());
+        child.stdout(std::process::Stdio::piped());
+        let mut child = child.spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        (child, lines)
+    };
+    let mut children = [start(), start()];
+    let mut until = |which: usize, word: &str| {
+        let (_, lines) = &mut children[which];
+        assert!(lines.any(|line| line.unwrap() == word), "no `{word}`");
+    };
+    until(0, "running");
+    until(1, "running");
+    for (child, _) in &mut children {
+        child.stdin.take().unwrap().write_all(b"go on\n").unwrap();
+    }
+    for (child, lines) in &mut children {
+        assert!(lines.any(|line| line.unwrap() == "finished"));
+        assert!(child.wait().unwrap().success());
+    }
 }
 
 #[test]

@@ -37,12 +37,15 @@ pub fn make(mut options: Options, lines: Lines) -> Result<Box<dyn Plugin>, Strin
         lds: HashMap::default(),
         memory: Bytes::default(),
         now: Now::default(),
-        current: 0,
+        current: NONE,
         others: HashMap::default(),
         found: BTreeMap::new(),
         stored: BTreeMap::new(),
     }))
 }
+
+/// The number of no dispatch.
+const NONE: u64 = 0;
 
 /// Dispatch, workgroup, wave.
 type WaveKey = (u64, u64, u32);
@@ -124,7 +127,7 @@ struct Fidelity {
     lds: HashMap<(u64, u64), Bytes>,
     /// Global and scratch memory. GPUs that share addresses share what lies there.
     memory: Bytes,
-    /// Of the dispatch `current`; each dispatch runs on one thread, but several may run at once.
+    /// Of the dispatch `current`, if that is not [`NONE`]; each dispatch runs on one thread, but several may run at once.
     now: Now,
     current: u64,
     /// Of other dispatches under way.
@@ -228,7 +231,9 @@ impl Fidelity {
         if self.current != dispatch {
             let now = self.others.remove(&dispatch).unwrap_or_default();
             let other = std::mem::replace(&mut self.now, now);
-            self.others.insert(self.current, other);
+            if self.current != NONE {
+                self.others.insert(self.current, other);
+            }
             self.current = dispatch;
         }
     }
@@ -420,6 +425,12 @@ impl Plugin for Fidelity {
     fn dispatch_ends(&mut self, ended: &Ended<'_>) -> Outcome {
         self.kernels.remove(&ended.id);
         self.others.remove(&ended.id);
+        if self.current == ended.id {
+            self.current = NONE;
+        }
+        // Of one that failed, workgroups and waves have not ended.
+        self.waves.retain(|(dispatch, ..), _| *dispatch != ended.id);
+        self.lds.retain(|(dispatch, _), _| *dispatch != ended.id);
         Ok(())
     }
 

@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 use crate::options::Options;
 use crate::symbols::Symbols;
 use clock::{Clocks, Kind};
-use order::{Facts, Rules, Wavefront};
+use order::{Facts, Place, Rules, Wavefront};
 use shadow::{Entry, Flags, Shadow};
 
 /// Makes the plugin.
@@ -40,6 +40,7 @@ pub fn make(mut options: Options, lines: Lines) -> Result<Box<dyn Plugin>, Strin
             symbols: Symbols::default(),
             found: BTreeMap::new(),
             total: 0,
+            forgotten: 0,
         },
         running: HashMap::default(),
         facts: HashMap::default(),
@@ -84,6 +85,8 @@ struct Group {
     ended: Clocks,
     /// Words of LDS that atomics have released.
     sync: HashMap<u64, Arc<Clocks>>,
+    /// Words of memory that atomics of the workgroup have released, whatever their scope.
+    near: HashMap<u64, Arc<Clocks>>,
     /// Words that hold a barrier, whose readers acquire what arrived.
     objects: HashSet<u64>,
 }
@@ -108,6 +111,8 @@ struct Reports {
     /// Races by kernel and instructions, with how often they were met.
     found: BTreeMap<(InLds, String, u64, u64), u64>,
     total: u64,
+    /// Readers of words that were forgotten, of dispatches and workgroups that have ended.
+    forgotten: u64,
 }
 
 /// A dispatch under way.
@@ -222,7 +227,7 @@ impl Running {
         let Member { wave, front } = &self.waves[number as usize];
         let group = wave.group;
         let global = access.space == Space::Global;
-        let class = self.rules.classify(access);
+        let class = self.rules.classify(access, facts);
         let writes = access.kind != AccessKind::Load;
         let flags = Flags {
             write: writes,
@@ -231,11 +236,17 @@ impl Running {
             detached: facts.detached && writes,
             object: facts.object && access.kind == AccessKind::Atomic,
             swaps: facts.swaps,
+            cluster: global && self.rules.reaches_cluster(access),
         };
         let entry = Entry::new(number, front.epoch, site, access.lane, flags);
         let mut races = Vec::new();
         let clocks = &front.clocks;
-        let rules = &self.rules;
+        let (rules, waves, cluster) = (&self.rules, &self.waves, self.cluster);
+        let place = |other: u32| match waves[other as usize].wave.group {
+            other if other == group => Place::Workgroup,
+            other if other / cluster == group / cluster => Place::Cluster,
+            _ => Place::Elsewhere,
+        };
         let mut check = |old: &Entry, at: u64| {
             let of = old.flags();
             let kind = Kind::of(global, of.write, of.detached);
@@ -249,7 +260,7 @@ impl Running {
                 }
                 return;
             }
-            if !of.write && !writes || rules.both_sync(of, flags) {
+            if !of.write && !writes || rules.both_sync(of, flags, place(old.wave)) {
                 return;
             }
             if clocks.get(old.wave, kind) < old.epoch {
@@ -288,6 +299,19 @@ impl Running {
         let writes = access.kind != AccessKind::Load;
         let known = &mut self.waves[number as usize];
         let word = access.address & !3;
+        let atomic = access.kind == AccessKind::Atomic;
+        if atomic && access.space == Space::Global && self.rules.scoped_atomics {
+            let near = &mut self.groups.entry(known.wave.group).or_default().near;
+            let clocks = near.entry(word).or_default();
+            let released = if class.narrow {
+                known.front.acquire_near(clocks);
+                Arc::new(known.front.at_barrier())
+            } else {
+                known.front.acquire(clocks, false);
+                known.front.released(&self.rules, false)
+            };
+            Arc::make_mut(clocks).join(&released);
+        }
         let mut acquires = class.acquires;
         let map = if access.space == Space::Global {
             &mut self.sync
@@ -313,7 +337,7 @@ impl Running {
                 known.front.released(&self.rules, lds)
             };
             // What an atomic leaves is released by all that came before it, too.
-            if access.kind == AccessKind::Atomic {
+            if atomic {
                 Arc::make_mut(map.entry(word).or_default()).join(&released);
             } else {
                 map.insert(word, released);
@@ -450,7 +474,10 @@ impl Plugin for Race {
     }
 
     fn dispatch_ends(&mut self, ended: &Ended<'_>) -> Outcome {
-        self.running.remove(&ended.id);
+        if let Some(running) = self.running.remove(&ended.id) {
+            let groups = running.groups.values().map(|group| group.lds.forgotten());
+            self.reports.forgotten += running.global.forgotten() + groups.sum::<u64>();
+        }
         Ok(())
     }
 
@@ -469,8 +496,10 @@ impl Plugin for Race {
     }
 
     fn workgroup_ends(&mut self, workgroup: &Workgroup) -> Outcome {
-        if let Some(running) = self.running.get_mut(&workgroup.dispatch) {
-            running.groups.remove(&workgroup.linear);
+        if let Some(running) = self.running.get_mut(&workgroup.dispatch)
+            && let Some(group) = running.groups.remove(&workgroup.linear)
+        {
+            self.reports.forgotten += group.lds.forgotten();
         }
         Ok(())
     }
@@ -527,6 +556,7 @@ impl Plugin for Race {
             "event": "summary",
             "races": count,
             "times": reports.total,
+            "forgotten_readers": reports.forgotten,
         });
         reports.lines.line(&record.to_string())?;
         reports.lines.flush()?;

@@ -49,10 +49,19 @@ impl FromStr for Selection {
             options.set(key, value);
         }
         Ok(Selection {
-            name: name.to_owned(),
+            name: own_name(name),
             options,
             required: true,
         })
+    }
+}
+
+/// A plugin's name as it is here: AMD writes some with a dash.
+fn own_name(name: &str) -> String {
+    let ours = name.replace('-', "_");
+    match NAMES.contains(&ours.as_str()) {
+        true => ours,
+        false => name.to_owned(),
     }
 }
 
@@ -118,7 +127,7 @@ impl Chosen {
                 options.set(key, value);
             }
             Selection {
-                name: name.clone(),
+                name: own_name(name),
                 options,
                 required,
             }
@@ -526,6 +535,12 @@ mod tests {
             [("short", ""), ("timeline", "/tmp/t.json"), ("wave", "0")]
         );
         assert!(Selection::from_str(":a=b").is_err());
+        for (text, name) in [
+            ("instruction-mix", "instruction_mix"),
+            ("./a-b.so", "./a-b.so"),
+        ] {
+            assert_eq!(Selection::from_str(text).unwrap().name, name);
+        }
     }
 
     #[test]

@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 /// How checkpoints begin. The last byte is no text.
 pub const MAGIC: [u8; 8] = *b"RJCHKPT\x1a";
 /// The format that is written, and the only one that is read.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 /// Bytes of the head.
 pub const HEAD: usize = 96;
 /// Bytes of the head that are the same in every format.
@@ -399,11 +399,12 @@ mod tests {
         assert!(matches!(all(b"\x7fELF").unwrap_err(), FileError::Other));
         assert!(matches!(all(b"").unwrap_err(), FileError::Other));
         let mut newer = sample();
-        newer[8] = 2;
+        newer[8] = 77;
         newer[16..25].copy_from_slice(b"9.9.9-rc\n");
         let text = all(&newer).unwrap_err().to_string();
         assert!(
-            text.contains("format 2, written by rocjitsu 9.9.9-rc?;") && text.contains("format 1"),
+            text.contains("format 77, written by rocjitsu 9.9.9-rc?;")
+                && text.contains(&format!("format {FORMAT}")),
             "{text}"
         );
     }

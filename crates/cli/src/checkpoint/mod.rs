@@ -20,6 +20,7 @@ use crate::launch::element::ElementType;
 use crate::launch::kernarg::Kernarg;
 use crate::launch::place::{Compiled, Placed, Statistics};
 use crate::launch::{Buffer, Golden, Launch};
+use crate::runs::{LISTED, Runs};
 use rocjitsu_kfd::FormCount;
 
 /// The state in a checkpoint.
@@ -35,7 +36,7 @@ pub struct State {
     pub global_sync: Vec<[u64; 4]>,
     /// Dispatches that the launch is to make.
     pub repeat: u32,
-    runs: Vec<RunState>,
+    runs: RunsState,
     /// The dispatch under way.
     pub suspended: Option<Image>,
     before: Vec<FormState>,
@@ -85,6 +86,18 @@ struct PlacedState {
     packet: u64,
     queue: u64,
     buffers: Vec<u64>,
+}
+
+/// What is known of the dispatches that have ended.
+#[derive(Serialize, Deserialize)]
+struct RunsState {
+    count: u32,
+    instructions: u64,
+    by_class: Vec<(String, u64)>,
+    peak_register_pages: u64,
+    seconds: Vec<f64>,
+    total_seconds: f64,
+    fastest: Option<RunState>,
 }
 
 /// What a dispatch that has ended did.
@@ -302,7 +315,53 @@ impl PlacedState {
     }
 }
 
+impl RunsState {
+    fn of(runs: &Runs) -> RunsState {
+        RunsState {
+            count: runs.count,
+            instructions: runs.instructions,
+            by_class: runs.by_class.clone().into_iter().collect(),
+            peak_register_pages: runs.peak_register_pages,
+            seconds: runs.seconds.clone(),
+            total_seconds: runs.total_seconds,
+            fastest: runs.fastest.as_ref().map(RunState::of),
+        }
+    }
+
+    fn restore(self) -> Result<Runs> {
+        let listed = self.seconds.len();
+        ensure!(
+            listed == LISTED.min(self.count as usize)
+                && (self.count == 0) == self.fastest.is_none(),
+            "the times of {listed} dispatches of {}",
+            self.count
+        );
+        let counts = [self.instructions, self.peak_register_pages].into_iter();
+        let counts = counts.chain(self.fastest.iter().flat_map(RunState::counts));
+        ensure!(counts.max() <= Some(MOST), "counts beyond {MOST}");
+        Ok(Runs {
+            count: self.count,
+            instructions: self.instructions,
+            by_class: self.by_class.into_iter().collect(),
+            peak_register_pages: self.peak_register_pages,
+            seconds: self.seconds,
+            total_seconds: self.total_seconds,
+            fastest: self.fastest.map(RunState::restore),
+        })
+    }
+}
+
 impl RunState {
+    fn counts(&self) -> [u64; 5] {
+        [
+            self.wave_instructions,
+            self.waves,
+            self.peak_register_pages,
+            self.bounded,
+            self.by_default,
+        ]
+    }
+
     fn of(run: &Statistics) -> RunState {
         RunState {
             wave_instructions: run.wave_instructions,
@@ -375,7 +434,7 @@ pub struct Parts<'a> {
     /// Dispatches that it is to make.
     pub repeat: u32,
     /// Those that have ended.
-    pub runs: &'a [Statistics],
+    pub runs: &'a Runs,
     /// The one under way.
     pub suspended: Option<Image>,
     /// What it has executed, by form.
@@ -392,7 +451,7 @@ impl State {
             map: parts.map,
             global_sync: parts.global_sync,
             repeat: parts.repeat,
-            runs: parts.runs.iter().map(RunState::of).collect(),
+            runs: RunsState::of(parts.runs),
             suspended: parts.suspended,
             before: parts.before.iter().map(FormState::of).collect(),
         }
@@ -433,33 +492,13 @@ impl State {
     /// # Errors
     ///
     /// Parts that do not belong together.
-    pub fn restore(self) -> Result<(Launch, Placed, Vec<Statistics>, Rest)> {
+    pub fn restore(self) -> Result<(Launch, Placed, Runs, Rest)> {
         let launch = self.launch.restore()?;
         let placed = self.placed.restore(&launch)?;
-        let done = self.runs.len();
-        let whole = u64::from(self.repeat) >= done as u64
-            && (self.suspended.is_none() || u64::from(self.repeat) > done as u64);
+        let done = self.runs.count;
+        let whole = self.repeat >= done && (self.suspended.is_none() || self.repeat > done);
         ensure!(whole, "{done} of {} dispatches have ended", self.repeat);
-        let counts = |run: &RunState| {
-            let RunState {
-                wave_instructions,
-                waves,
-                peak_register_pages,
-                bounded,
-                by_default,
-                ..
-            } = *run;
-            [
-                wave_instructions,
-                waves,
-                peak_register_pages,
-                bounded,
-                by_default,
-            ]
-        };
-        let most = self.runs.iter().flat_map(counts).max();
-        ensure!(most <= Some(MOST), "counts beyond {MOST}");
-        let runs = self.runs.into_iter().map(RunState::restore).collect();
+        let runs = self.runs.restore()?;
         let rest = Rest {
             map: self.map,
             global_sync: self.global_sync,

@@ -366,7 +366,8 @@ impl End<'_> {
             None => Until::End,
             Some(Point::Dispatch(number)) => {
                 // The one under way has begun.
-                let begun = session.dispatches() as u64 + u64::from(session.workgroups().is_some());
+                let begun =
+                    u64::from(session.dispatches()) + u64::from(session.workgroups().is_some());
                 if u64::from(number) <= begun {
                     bail!("--at dispatch:{number}: {begun} have begun already");
                 }

@@ -11,6 +11,7 @@ use crate::launch::outcome::{BufferOutcome, Verdict};
 use crate::launch::place::Statistics;
 use crate::launch::{Launch, sha256};
 use crate::output::{BAD, DIM, GOOD, HEAD, Output, bytes, count, peak_resident_bytes, styled};
+use crate::runs::Runs;
 
 /// What a launch did.
 pub struct Report<'a> {
@@ -20,8 +21,8 @@ pub struct Report<'a> {
     pub gpu: &'a Gpu,
     /// Matrix products were plain chains of FMAs: results are not the GPU's bits.
     pub fast_matrix: bool,
-    /// Statistics of every run.
-    pub runs: Vec<Statistics>,
+    /// The runs.
+    pub runs: Runs,
     /// Contents of the buffers after the last run.
     pub contents: Vec<Vec<u8>>,
     /// Verdicts on them.
@@ -31,11 +32,7 @@ pub struct Report<'a> {
 impl Report<'_> {
     /// The run that took the least time.
     fn fastest(&self) -> Statistics {
-        let fastest = self
-            .runs
-            .iter()
-            .min_by(|a, b| a.seconds.total_cmp(&b.seconds));
-        fastest.cloned().unwrap_or_default()
+        self.runs.fastest.clone().unwrap_or_default()
     }
 
     /// Executions of the run by instruction form.
@@ -89,7 +86,9 @@ impl Report<'_> {
             },
             "forms": run.forms,
             "seconds": run.seconds,
-            "seconds_of_each_run": self.runs.iter().map(|run| run.seconds).collect::<Vec<_>>(),
+            "runs": self.runs.count,
+            "seconds_of_all_runs": self.runs.total_seconds,
+            "seconds_of_each_run": self.runs.seconds,
             "wave_instructions_per_second": rate,
             "peak_resident_bytes": peak_resident_bytes(),
             "peak_register_pages": run.peak_register_pages,

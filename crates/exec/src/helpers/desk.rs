@@ -1,25 +1,32 @@
-//! Where a wave lays down jobs that others may take: one atomic word says how many there are and how many are taken, one
-//! word for each job whether it is done. Whoever takes a job acquires what the wave wrote before it laid that down; the
-//! wave, when it has seen that it is done, acquires what was written for it.
+//! Where a wave lays down jobs that others may take: one number says how many it has laid down, one how many were taken, both
+//! since ever, and a word for each job whether it is done. Whoever takes a job acquires what the wave wrote before it laid
+//! that down; the wave, when it has seen that it is done, acquires what was written for it.
+//!
+//! Laying down is a plain store, which the wave does not wait for: helpers look at the number all the time.
 
-use super::sync::{AtomicU32, Ordering, UnsafeCell, pause};
+use super::sync::{AtomicU32, JOBS, Ordering, UnsafeCell, pause};
 
-/// The most jobs that a window leaves to others.
-pub const JOBS: usize = 15;
-
-/// In [`Desk::word`], one job that was taken; below are those that were laid down.
-const TAKEN: u32 = 1 << 16;
+/// Places for jobs: a power of two, so that numbers may begin anew behind the last.
+const PLACES: usize = (JOBS + 1).next_power_of_two();
 
 /// Values of [`Place::state`].
 const OPEN: u32 = 0;
 const DONE: u32 = 1;
 const FAILED: u32 = 2;
 
-/// Jobs of one wave at a time, its owner's.
+/// A number on cache lines of its own.
 #[repr(align(128))]
+struct Number(AtomicU32);
+
+/// Jobs of one wave at a time, its owner's.
 pub struct Desk<T> {
-    word: AtomicU32,
-    places: [Place<T>; JOBS],
+    /// Jobs that were laid down; only the owner changes it.
+    put: Number,
+    /// Jobs that were taken, the oldest first.
+    taken: Number,
+    /// Of the jobs that were laid down, those that the owner knows to be done; only the owner looks at it.
+    over: Number,
+    places: [Place<T>; PLACES],
 }
 
 /// A job, on cache lines of its own.
@@ -34,8 +41,11 @@ unsafe impl<T: Send> Sync for Desk<T> {}
 
 impl<T: Copy> Default for Desk<T> {
     fn default() -> Desk<T> {
+        let number = || Number(AtomicU32::new(0));
         Desk {
-            word: AtomicU32::new(0),
+            put: number(),
+            taken: number(),
+            over: number(),
             places: std::array::from_fn(|_| Place {
                 state: AtomicU32::new(OPEN),
                 job: UnsafeCell::new(None),
@@ -45,29 +55,49 @@ impl<T: Copy> Default for Desk<T> {
 }
 
 impl<T: Copy> Desk<T> {
+    fn place(&self, number: u32) -> &Place<T> {
+        &self.places[number as usize % PLACES]
+    }
+
     /// Lays a job down; gives it back if there is no place left. For the owner.
     pub fn put(&self, job: T) -> Result<(), T> {
-        // Only the owner changes the number of jobs.
-        let count = self.word.load(Ordering::Relaxed) % TAKEN;
-        let Some(place) = self.places.get(count as usize) else {
+        let number = self.put.0.load(Ordering::Relaxed);
+        if number.wrapping_sub(self.over.0.load(Ordering::Relaxed)) >= JOBS as u32 {
             return Err(job);
-        };
-        // SAFETY: nobody takes a job that has not been counted, and those who took the one that was here before have
-        // done it (`drain`).
-        place.job.with_mut(|to| unsafe { *to = Some(job) });
-        self.word.fetch_add(1, Ordering::Release);
+        }
+        let cell = &self.place(number).job;
+        // SAFETY: nobody takes a job that has not been counted, and the one that was here before is done (`drain`).
+        cell.with_mut(|to| unsafe { *to = Some(job) });
+        self.put.0.store(number.wrapping_add(1), Ordering::Release);
         Ok(())
     }
 
     /// Takes the next job and has it done by `work`, which says whether it could. False if there is none.
     pub fn take(&self, work: &mut impl FnMut(T) -> bool) -> bool {
-        let next = |word: u32| (word / TAKEN < word % TAKEN).then(|| word + TAKEN);
-        let (acquire, relaxed) = (Ordering::Acquire, Ordering::Relaxed);
-        let Ok(word) = self.word.fetch_update(acquire, relaxed, next) else {
-            return false;
-        };
-        let place = &self.places[(word / TAKEN) as usize];
-        // SAFETY: it is this thread's: the count above was taken once for each job.
+        let mut number = self.taken.0.load(Ordering::Relaxed);
+        loop {
+            let left = self
+                .put
+                .0
+                .load(Ordering::Acquire)
+                .wrapping_sub(number)
+                .cast_signed();
+            if left <= 0 {
+                return false;
+            }
+            let relaxed = Ordering::Relaxed;
+            let next = number.wrapping_add(1);
+            match self
+                .taken
+                .0
+                .compare_exchange(number, next, relaxed, relaxed)
+            {
+                Ok(_) => break,
+                Err(other) => number = other,
+            }
+        }
+        let place = self.place(number);
+        // SAFETY: it is this thread's: each number is taken once.
         let job = place.job.with(|from| unsafe { *from });
         let done = job.is_some_and(work);
         let state = if done { DONE } else { FAILED };
@@ -75,25 +105,27 @@ impl<T: Copy> Desk<T> {
         true
     }
 
-    /// Does what nobody has taken, unless `leave` says that somebody will, and waits for the rest. Returns how many jobs there were
-    /// and how many of them others did, or `None` if one could not be done. For the owner.
+    /// Does what nobody has taken, unless `leave` says that somebody will, and waits for the rest. Returns how many jobs there
+    /// were and how many of them others did, or `None` if one could not be done. For the owner.
     pub fn drain(
         &self,
         leave: &mut impl FnMut() -> bool,
         work: &mut impl FnMut(T) -> bool,
     ) -> Option<(u32, u32)> {
-        let count = self.word.load(Ordering::Relaxed) % TAKEN;
+        let end = self.put.0.load(Ordering::Relaxed);
         let mut own = 0;
         let mut looks = 0;
-        while self.word.load(Ordering::Relaxed) / TAKEN < count {
+        while self.taken.0.load(Ordering::Relaxed) != end {
             if leave() {
                 pause(&mut looks);
             } else {
                 own += u32::from(self.take(work));
             }
         }
-        let mut good = true;
-        for place in self.places.iter().take(count as usize) {
+        let (mut good, mut count) = (true, 0);
+        let mut number = self.over.0.load(Ordering::Relaxed);
+        while number != end {
+            let place = self.place(number);
             looks = 0;
             let mut state = place.state.load(Ordering::Acquire);
             while state == OPEN {
@@ -102,9 +134,10 @@ impl<T: Copy> Desk<T> {
             }
             good &= state == DONE;
             place.state.store(OPEN, Ordering::Relaxed);
+            number = number.wrapping_add(1);
+            count += 1;
         }
-        // All that were taken are done, and none is left to be taken. Whoever takes one from now on has seen a later `put`.
-        self.word.store(0, Ordering::Relaxed);
+        self.over.0.store(end, Ordering::Relaxed);
         good.then_some((count, count - own))
     }
 }

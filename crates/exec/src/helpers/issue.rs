@@ -15,8 +15,9 @@ use crate::wave::Cx;
 /// How often helpers are called, at most: those that were called may not have come yet.
 const CALL: Duration = Duration::from_micros(200);
 
-/// How often a wave looks whether a helper takes what it would rather not do itself.
-const PATIENCE: u32 = 1 << 20;
+/// How often a wave looks whether a helper takes what it would rather not do itself; half as often after each time that none
+/// did, since threads may wait long for a core.
+const PATIENCE: u32 = 1 << 16;
 
 /// What a worker gives matrix instructions away by: a desk of its own, and what it knows of the present window.
 pub struct Issuer {
@@ -31,6 +32,8 @@ pub struct Issuer {
     /// The execution of a block that is being measured, and whether helpers take part.
     measured: Option<(Arc<Plan>, Instant, bool)>,
     called: Option<Instant>,
+    /// See [`PATIENCE`].
+    patience: u32,
     /// Jobs that others did.
     helped: u64,
 }
@@ -54,6 +57,7 @@ impl Issuer {
             out: false,
             measured: None,
             called: None,
+            patience: PATIENCE,
             helped: 0,
         })
     }
@@ -127,9 +131,12 @@ impl Issuer {
         let mut looks = 0;
         let leave = &mut || {
             looks += 1;
-            helpers.policy == Policy::Always && looks < PATIENCE && helpers.surely_come()
+            helpers.policy == Policy::Always && looks < self.patience && helpers.surely_come()
         };
         let done = helpers.desks[self.desk].drain(leave, &mut perform);
+        if looks >= self.patience {
+            self.patience /= 2;
+        }
         match done {
             Some((_, helped)) => self.helped += u64::from(helped),
             // The panic was told where it happened.

@@ -31,6 +31,9 @@ pub(crate) use scoreboard::Set;
 mod sync {
     pub use std::sync::atomic::{AtomicU32, Ordering};
 
+    /// The most jobs that a window leaves to others.
+    pub const JOBS: usize = 15;
+
     /// A cell as loom's.
     pub struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
 

@@ -7,6 +7,9 @@ mod sync {
 
     pub use loom::cell::UnsafeCell;
 
+    /// So few that places are soon used again.
+    pub const JOBS: usize = 1;
+
     pub fn pause(_: &mut u32) {
         loom::thread::yield_now();
     }
@@ -21,7 +24,8 @@ use loom::sync::Arc;
 use loom::thread;
 
 use super::scoreboard::{Kind, Set, Touched, windows};
-use desk::{Desk, JOBS};
+use desk::Desk;
+use sync::JOBS;
 
 /// Puts a sum of the sources into the destination.
 #[derive(Clone, Copy)]
@@ -137,7 +141,7 @@ fn explore(program: &'static [(Kind, [usize; 2], usize)], helpers: usize, looks:
 
 use Kind::{Drains, Matrix, Passes};
 
-/// Two windows one after the other, of which the second one needs what the first one gave.
+/// Windows one after the other, each of which needs what the one before gave.
 #[test]
 fn results_are_there_behind_a_window() {
     explore(
@@ -146,19 +150,22 @@ fn results_are_there_behind_a_window() {
             (Matrix, [0, 1], 3),
             (Matrix, [2, 1], 2),
             (Matrix, [3, 1], 3),
+            (Matrix, [2, 1], 2),
+            (Matrix, [3, 1], 3),
         ],
         1,
-        3,
+        4,
     );
 }
 
 #[test]
-fn two_helpers_share_a_window() {
+fn two_helpers_look_at_a_desk() {
     explore(
         &[
             (Matrix, [0, 1], 2),
             (Matrix, [0, 1], 3),
-            (Matrix, [1, 0], 4),
+            (Matrix, [1, 2], 2),
+            (Matrix, [1, 3], 3),
         ],
         2,
         1,

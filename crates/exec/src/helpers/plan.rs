@@ -8,8 +8,8 @@ use std::time::Duration;
 use rocjitsu_isa::{RegFile, Target};
 
 use super::cost::{Model, Phase};
-use super::desk::JOBS;
 use super::scoreboard::{Kind, Set, Touched, windows};
+use super::sync::JOBS;
 use super::{Policy, issue, job};
 use crate::control::is_nop;
 use crate::lower::State;

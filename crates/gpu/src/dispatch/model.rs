@@ -172,7 +172,7 @@ fn no_wave_stores_before_all_have_loaded() {
                 model.turn(index, me)
             });
         };
-        let thread = thread::spawn(move || run(&helper, 1, Some(4)));
+        let thread = thread::spawn(move || run(&helper, 1, Some(3)));
         run(&model, 0, None);
         thread.join().unwrap();
         for next in &model.next {

@@ -19,14 +19,17 @@ pub fn jumps(device: &Device, dispatch: &Dispatch, wave: &Wave, pc: u64) -> Vec<
     let (mut at, mut furthest) = (dispatch.entry, dispatch.entry);
     while at - dispatch.entry < MOST_CODE {
         let mut bytes = [0; 24];
-        let read = (1..=6).rev().map(|n| 4 * n);
-        let got = { read }.find(|&n| device.memory.read(at, &mut bytes[..n]).is_ok());
-        let Some(inst) = got.and_then(|n| decode(device.target, set, &bytes[..n]).ok()) else {
+        let mut lengths = (1..=6).rev().map(|n| 4 * n);
+        let Some(got) = lengths.find(|&n| device.memory.read(at, &mut bytes[..n]).is_ok()) else {
             break;
         };
+        // What cannot be decoded lies in the code all the same.
         if at == pc {
             return Vec::new();
         }
+        let Ok(inst) = decode(device.target, set, &bytes[..got]) else {
+            break;
+        };
         let name = inst.op().name();
         let next = at + inst.len() as u64;
         let relative = ["s_branch", "s_cbranch", "s_call"];
@@ -61,6 +64,7 @@ pub fn jumps(device: &Device, dispatch: &Dispatch, wave: &Wave, pc: u64) -> Vec<
             break;
         }
         if next == pc && !ends {
+            // It runs on behind the end, unless there is something.
             exact.push(next - inst.len() as u64);
         }
     }
@@ -78,7 +82,7 @@ pub const UNKNOWN: &str = "\n  no instruction is there, and none of the kernel's
 /// What stands above the code around the first of the jumps that lead to a place; `others`: the rest of them.
 pub fn came_from(others: &[u64]) -> String {
     const NAMED: usize = 4;
-    let mut text = "\n  the wave jumped there".to_owned();
+    let mut text = "\n  the wave came from".to_owned();
     let named: Vec<String> = others
         .iter()
         .take(NAMED)

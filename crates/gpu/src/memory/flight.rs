@@ -158,7 +158,7 @@ pub(super) fn settle(memory: &Memory) -> bool {
             looks += 1;
             match looks {
                 ..100 => std::hint::spin_loop(),
-                ..200 => std::thread::yield_now(),
+                100..200 => std::thread::yield_now(),
                 _ if Instant::now() > deadline => return false,
                 _ => std::thread::sleep(Duration::from_micros(20)),
             }

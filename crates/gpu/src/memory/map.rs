@@ -17,6 +17,8 @@ pub(super) struct Mapping {
     /// Of the first byte in the storage.
     pub offset: u64,
     pub access: Access,
+    /// Whether waves may begin there.
+    pub executable: bool,
     pub label: Arc<str>,
 }
 
@@ -107,6 +109,15 @@ impl Map {
         self.split(end);
         for run in self.runs.range_mut(start..end) {
             run.1.access = access;
+        }
+    }
+
+    /// Keeps waves from beginning in the bytes of `[start, end)` that are mapped.
+    pub fn forbid_execution(&mut self, start: u64, end: u64) {
+        self.split(start);
+        self.split(end);
+        for run in self.runs.range_mut(start..end) {
+            run.1.executable = false;
         }
     }
 

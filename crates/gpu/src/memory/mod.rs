@@ -311,6 +311,7 @@ impl Memory {
             storage,
             offset,
             access,
+            executable: true,
             label: label().into(),
         };
         map.runs.insert(address, run);
@@ -324,6 +325,20 @@ impl Memory {
         if map.runs.contains_key(&address) {
             map.requested.insert(address, bytes);
         }
+    }
+
+    /// Kernels do not run from these bytes, which are mapped: a dispatch whose first instruction lies there is a fault.
+    /// Waves that jump there are not stopped: their code is decoded without a look at this.
+    pub fn forbid_execution(&self, address: u64, bytes: u64) {
+        let end = address.saturating_add(bytes);
+        self.map.write().forbid_execution(address, end);
+    }
+
+    /// Where `address` lies, in words, if kernels do not run from there although something is mapped.
+    pub fn execution_forbidden(&self, address: u64) -> Option<String> {
+        let map = self.map.read();
+        let (_, run) = map.containing(address)?;
+        (!run.executable).then(|| map.describe(address))
     }
 
     /// Maps those pages of a range where nothing is mapped yet, as [`Memory::map`] does.
@@ -360,6 +375,7 @@ impl Memory {
                 storage: storage.clone(),
                 offset: offset + (at - address),
                 access,
+                executable: true,
                 label: label.clone(),
             };
             map.runs.insert(at, run);
@@ -509,6 +525,7 @@ impl Memory {
             storage,
             offset: 0,
             access: request.access,
+            executable: true,
             label: label().into(),
         };
         map.used += bytes;

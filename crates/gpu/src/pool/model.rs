@@ -11,13 +11,17 @@ mod threads {
         const LOOKS: u32 = 2;
 
         #[derive(Default)]
-        pub struct Patience;
+        pub struct Patience {
+            jobs: u32,
+        }
 
         impl Patience {
-            pub fn begins(&mut self) {}
+            pub fn begins(&mut self) {
+                self.jobs += 1;
+            }
 
             pub fn ends(&mut self) -> bool {
-                true
+                self.jobs > 0
             }
 
             pub fn look(&mut self, found: impl Fn() -> bool) {

@@ -108,8 +108,8 @@ impl<'a> Bus<'a> {
     }
 
     fn atomic16<R>(&mut self, address: u64, act: impl FnOnce(&AtomicU16) -> R) -> Result<R> {
-        // SAFETY: the storage is mapped while `_in_use` lives, writable, and aligned (extents are of whole pages).
         self.word::<2, R>(address, true, |p| {
+            // SAFETY: the storage is mapped while `_in_use` lives, writable, and aligned (extents are of whole pages).
             act(unsafe { AtomicU16::from_ptr(p.cast()) })
         })
     }
@@ -120,8 +120,8 @@ impl<'a> Bus<'a> {
         write: bool,
         act: impl FnOnce(&AtomicU32) -> R,
     ) -> Result<R> {
-        // SAFETY: as in `atomic16`; without `write` the callers only load.
         self.word::<4, R>(address, write, |p| {
+            // SAFETY: as in `atomic16`; without `write` the callers only load.
             act(unsafe { AtomicU32::from_ptr(p.cast()) })
         })
     }
@@ -132,8 +132,8 @@ impl<'a> Bus<'a> {
         write: bool,
         act: impl FnOnce(&AtomicU64) -> R,
     ) -> Result<R> {
-        // SAFETY: as in `atomic32`.
         self.word::<8, R>(address, write, |p| {
+            // SAFETY: as in `atomic32`.
             act(unsafe { AtomicU64::from_ptr(p.cast()) })
         })
     }

@@ -10,6 +10,16 @@ use crate::dispatch::{Dispatch, DispatchError, Options};
 /// Runs a dispatch to its end and reports it.
 pub fn run(cx: &mut Cx<'_>, dispatch: &Dispatch) -> Result<(), Trouble> {
     let platform = cx.platform;
+    if let Some(fault) = not_executable(cx, dispatch) {
+        platform.finished(&DispatchReport {
+            kernel: &dispatch.name,
+            grid: dispatch.grid,
+            workgroup: dispatch.workgroup,
+            outcome: Err(fault.text.clone()),
+            forms: Vec::new(),
+        });
+        return Err(Trouble::Fault(fault));
+    }
     let interrupt = |data| platform.wave_interrupt(data);
     let options = Options {
         threads: cx.threads,
@@ -38,6 +48,27 @@ pub fn run(cx: &mut Cx<'_>, dispatch: &Dispatch) -> Result<(), Trouble> {
         Err(DispatchError::Stop { .. }) => Err(Trouble::Stopped),
         Err(error) => Err(Trouble::Fault(fault(&error))),
     }
+}
+
+/// The fault of the first instruction's fetch if the program has mapped its memory without leave to execute. Pages carry
+/// that leave one by one; looking at the first one finds the program's mistake and costs running waves nothing.
+fn not_executable(cx: &Cx<'_>, dispatch: &Dispatch) -> Option<QueueFault> {
+    let address = dispatch.entry;
+    let place = cx.device.memory().execution_forbidden(address)?;
+    Some(QueueFault {
+        code: error::MEMORY,
+        text: format!(
+            "kernel {}: instruction fetch at {address:#x}: the memory is not executable ({place}); it was allocated or \
+             mapped without the EXECUTABLE flag",
+            dispatch.name
+        ),
+        memory: Some(MemoryFault {
+            address,
+            write: false,
+            fetch: true,
+            kind: FaultKind::NotAccessible,
+        }),
+    })
 }
 
 fn fault(error: &DispatchError) -> QueueFault {

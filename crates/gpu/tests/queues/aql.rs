@@ -508,6 +508,26 @@ fn a_stopped_wave_stops_the_queue() {
     assert!(memory.write && memory.address < 256, "{memory:?}");
     assert!(events.contains(&Event::Fault(memory)), "{events:?}");
     assert!(fault.text.contains("global_store_dword"), "{fault}");
+    // Memory that is mapped without leave to execute: a memory fault of the fetch, and nothing ran.
+    let (mut q, object, out) = with_kernel();
+    q.rig.memory.forbid_execution(object & !0xfff, 4096);
+    q.push(dispatch(object, out, 64, 64, 0));
+    let Step::Fault(fault) = q.step() else {
+        panic!("it ran")
+    };
+    let memory = fault.memory.unwrap();
+    assert_eq!(fault.code, error::MEMORY);
+    assert!(memory.fetch && memory.address > object && memory.address <= object + 4096);
+    assert!(fault.text.contains("EXECUTABLE"), "{fault}");
+    assert_eq!(q.rig.read(out, 64), vec![0; 64]);
+    let events = q.rig.platform.take();
+    assert!(
+        matches!(
+            &events[..],
+            [Event::Finished { waves: Err(_), .. }, Event::Fault(_)]
+        ),
+        "{events:?}"
+    );
     // s_trap 3, the debug trap, does nothing.
     let mut q = Queue::new(Target::Gfx942);
     let object = q
@@ -662,4 +682,40 @@ fn vendor_packets_run_pm4() {
     q.push(words);
     let (code, text) = q.fault();
     assert_eq!(code, error::VENDOR_PACKET, "{text}");
+}
+
+/// In a queue of all XCCs what any of them does is done, once.
+#[test]
+fn predicated_packets_of_any_xcc_run() {
+    for (mask, value) in [(0x01, 7), (0x02, 7), (0x80, 7), (0xff, 7), (0x00, 0)] {
+        let mut q = Queue::new(Target::Gfx942);
+        let flag = q.rig.room(64, "flag");
+        let [low, high] = [flag as u32, (flag >> 32) as u32];
+        let buffer = q.rig.words(
+            // PRED_EXEC over WRITE_DATA 7, WRITE_DATA 8 behind it.
+            &[
+                0xc000_2300,
+                mask << 24 | 5,
+                0xc003_3700,
+                5 << 8,
+                low,
+                high,
+                7,
+                0xc003_3700,
+                5 << 8,
+                low + 4,
+                high,
+                8,
+            ],
+            "pm4",
+        );
+        let mut words = [0; 16];
+        words[0] = 1 << 16;
+        words[1] = 0xc002_3f00;
+        words[2..5].copy_from_slice(&[buffer as u32, (buffer >> 32) as u32, 12 | 1 << 23]);
+        words[5] = 10;
+        q.push(words);
+        assert_eq!(q.step(), Step::Worked);
+        assert_eq!(q.rig.read(flag, 2), [value, 8], "mask {mask:#x}");
+    }
 }

@@ -319,6 +319,9 @@ fn change_mapping(call: &DrmCall<'_>, args: &mut DrmGemVa) -> Handled {
                     "buffer object",
                 )
                 .map_err(|_| Errno::INVAL)?;
+            if args.flags & va::EXECUTABLE == 0 {
+                memory.forbid_execution(args.va_address, args.map_size);
+            }
             // Where the mapping has the end of the buffer.
             let part = asked.saturating_sub(args.offset_in_bo);
             if (1..args.map_size).contains(&part)

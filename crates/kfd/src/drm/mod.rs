@@ -6,12 +6,13 @@ mod table;
 
 use std::sync::{Arc, Weak};
 
+use rocjitsu_gpu::lock::Mutex;
 use rocjitsu_gpu::memory::Memory;
 
 use crate::buffer::Buffer;
 use crate::context::Context;
 use crate::driver::Driver;
-use crate::process::lock;
+use crate::ranks;
 pub(crate) use gem::metadata_of;
 pub(crate) use info::gb_addr_config;
 pub(crate) use table::TABLE;
@@ -22,7 +23,7 @@ pub(crate) struct RenderFile {
     /// Index of the GPU in the driver's list.
     pub(crate) gpu: usize,
     /// The context that acquired its VM.
-    pub(crate) bound: std::sync::Mutex<Option<Weak<Context>>>,
+    pub(crate) bound: Mutex<Option<Weak<Context>>>,
     /// GEM handles of this file.
     pub(crate) gem: gem::Handles,
     /// The GPU's addresses that belong to this file: a context's once it has acquired them.
@@ -33,7 +34,7 @@ impl RenderFile {
     pub(crate) fn new(gpu: usize) -> Self {
         RenderFile {
             gpu,
-            bound: Default::default(),
+            bound: Mutex::new(ranks::BOUND, None),
             gem: Default::default(),
             memory: Arc::new(Memory::for_program()),
         }
@@ -43,7 +44,7 @@ impl RenderFile {
     /// file's addresses has it among its allocations.
     pub(crate) fn names(&self, buffer: &Arc<Buffer>) -> bool {
         self.gem.has(buffer) || {
-            let context = lock(&self.bound).as_ref().and_then(Weak::upgrade);
+            let context = self.bound.lock().as_ref().and_then(Weak::upgrade);
             context.is_some_and(|context| context.allocations.has(buffer))
         }
     }

@@ -9,15 +9,16 @@ mod sleep;
 mod tests;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use rocjitsu_gpu::lock::Mutex;
 use rustix::io::Errno;
 use zerocopy::FromZeros;
 
 use crate::abi::{HwException, MemoryException, event_type};
-use crate::process::lock;
+use crate::ranks;
 pub(crate) use ioctl::{create, destroy, reset, set, wait};
 use sleep::{Deadline, Slept};
 pub use sleep::{around_waits, has_futex_waitv};
@@ -43,9 +44,16 @@ pub(crate) trait Page: Send + Sync + std::fmt::Debug {
 }
 
 /// The events of one context.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Events {
     state: Mutex<State>,
+}
+
+impl Default for Events {
+    fn default() -> Self {
+        let state = Mutex::new(ranks::EVENTS, State::default());
+        Events { state }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -84,7 +92,7 @@ struct Waiter {
 
 impl Waiter {
     fn tell(&self, index: usize, what: Seen) {
-        if let Some(seen) = lock(&self.seen).get_mut(index) {
+        if let Some(seen) = self.seen.lock().get_mut(index) {
             *seen = what;
         }
         self.changes.fetch_add(1, Ordering::Release);
@@ -137,7 +145,7 @@ impl Events {
     /// # Errors
     /// `EINVAL` if there is one already.
     pub(crate) fn set_page(&self, handle: Option<u64>, page: Box<dyn Page>) -> Result<(), Errno> {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         if state.page.is_some() {
             return Err(Errno::INVAL);
         }
@@ -150,12 +158,12 @@ impl Events {
 
     /// Whether the allocation of `handle` is the event page, which must not be freed.
     pub(crate) fn is_page(&self, handle: u64) -> bool {
-        matches!(&lock(&self.state).page, Some((page, _)) if *page == Some(handle))
+        matches!(&self.state.lock().page, Some((page, _)) if *page == Some(handle))
     }
 
     /// Whether there is an event page.
     pub(crate) fn has_page(&self) -> bool {
-        lock(&self.state).page.is_some()
+        self.state.lock().page.is_some()
     }
 
     /// Makes an event and returns its id, which is its slot for those that agents signal.
@@ -170,7 +178,7 @@ impl Events {
             true => (1, SLOTS),
             false => (FIRST_OTHER, 2 * FIRST_OTHER),
         };
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         // The lowest free number.
         for &taken in state.events.range(id..end).map(|(id, _)| id) {
             if taken != id {
@@ -199,7 +207,7 @@ impl Events {
     /// # Errors
     /// `EINVAL` if there is none.
     pub(crate) fn destroy(&self, id: u32) -> Result<(), Errno> {
-        let event = lock(&self.state).events.remove(&id).ok_or(Errno::INVAL)?;
+        let event = self.state.lock().events.remove(&id).ok_or(Errno::INVAL)?;
         for (waiter, index) in event.waiters {
             waiter.tell(index, Seen::Destroyed);
         }
@@ -211,7 +219,7 @@ impl Events {
     /// # Errors
     /// `EINVAL` if there is none.
     pub(crate) fn set(&self, id: u32) -> Result<(), Errno> {
-        match lock(&self.state).events.get_mut(&id) {
+        match self.state.lock().events.get_mut(&id) {
             Some(event) if event.kind == event_type::SIGNAL => {
                 event.set();
                 Ok(())
@@ -225,7 +233,7 @@ impl Events {
     /// # Errors
     /// `EINVAL` if there is no such event of type SIGNAL.
     pub(crate) fn reset(&self, id: u32) -> Result<(), Errno> {
-        match lock(&self.state).events.get_mut(&id) {
+        match self.state.lock().events.get_mut(&id) {
             Some(event) if event.kind == event_type::SIGNAL => {
                 event.signalled = false;
                 Ok(())
@@ -237,7 +245,7 @@ impl Events {
     /// An agent's interrupt that carries an event's id. If no event has it, those whose slots
     /// were written to are set, as the kernel does with ids it cannot use.
     pub(crate) fn interrupt(&self, id: u32) {
-        let state = &mut *lock(&self.state);
+        let state = &mut *self.state.lock();
         match state.events.get_mut(&id) {
             Some(event) if id < FIRST_OTHER => {
                 if let Some((_, page)) = &state.page {
@@ -269,7 +277,7 @@ impl Events {
 
     fn set_all(&self, kind: u32, fill: impl Fn(&mut Event)) -> bool {
         let mut any = false;
-        for event in lock(&self.state).events.values_mut() {
+        for event in self.state.lock().events.values_mut() {
             if event.kind == kind {
                 fill(event);
                 event.set();
@@ -290,13 +298,13 @@ impl Events {
         timeout: Option<Duration>,
     ) -> Result<Waited, Errno> {
         let waiter = Arc::new(Waiter {
-            seen: Mutex::new(vec![Seen::Nothing; wanted.len()]),
+            seen: Mutex::new(ranks::WAITER, vec![Seen::Nothing; wanted.len()]),
             changes: AtomicU32::new(0),
         });
         let deadline = timeout.map(Deadline::after);
         let enrolled = self.enrol(wanted, &waiter);
         let result = enrolled.map(|()| waiter.wait(all, deadline.as_ref()));
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         for wanted in wanted {
             if let Some(event) = state.events.get_mut(&wanted.id) {
                 event
@@ -309,7 +317,8 @@ impl Events {
             Condition::Open => Waited::Timeout,
             Condition::Interrupted => {
                 // The program will ask again: what was taken is put back (`free_waiters`).
-                for (wanted, seen) in wanted.iter().zip(&*lock(&waiter.seen)) {
+                let seen = waiter.seen.lock().clone();
+                for (wanted, seen) in wanted.iter().zip(&seen) {
                     if let Some(event) = state.events.get_mut(&wanted.id)
                         && event.auto_reset
                         && *seen == Seen::Set
@@ -320,7 +329,7 @@ impl Events {
                 Waited::Interrupted(deadline.map(|deadline| deadline.left()))
             }
             Condition::Met => {
-                let seen = lock(&waiter.seen);
+                let seen = waiter.seen.lock();
                 let set = wanted.iter().enumerate().zip(seen.iter());
                 let set = set.filter(|(_, seen)| **seen == Seen::Set);
                 Waited::Complete(
@@ -333,7 +342,7 @@ impl Events {
 
     /// Takes what is signalled already and joins the waiters of the other events.
     fn enrol(&self, wanted: &[Wanted], waiter: &Arc<Waiter>) -> Result<(), Errno> {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         for (i, wanted) in wanted.iter().enumerate() {
             let event = state.events.get_mut(&wanted.id).ok_or(Errno::INVAL)?;
             let aged =
@@ -375,12 +384,12 @@ impl Waiter {
     fn wait(&self, all: bool, deadline: Option<&Deadline>) -> Condition {
         loop {
             let changes = self.changes.load(Ordering::Acquire);
-            let condition = condition(&lock(&self.seen), all);
+            let condition = condition(&self.seen.lock(), all);
             if condition != Condition::Open || deadline.is_some_and(|end| end.left().is_zero()) {
                 return condition;
             }
             if sleep::sleep(&self.changes, changes, deadline) == Slept::Interrupted {
-                return match self::condition(&lock(&self.seen), all) {
+                return match self::condition(&self.seen.lock(), all) {
                     Condition::Open => Condition::Interrupted,
                     other => other,
                 };

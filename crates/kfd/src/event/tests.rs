@@ -33,7 +33,7 @@ fn complete(index: usize) -> Waited {
 
 /// Waits until `count` threads wait for the event.
 fn until_waiting(events: &Events, id: u32, count: usize) {
-    while lock(&events.state).events[&id].waiters.len() < count {
+    while events.state.lock().events[&id].waiters.len() < count {
         std::thread::yield_now();
     }
 }
@@ -109,7 +109,7 @@ fn ages_start_at_one_count_sets_and_skip_the_reserved_ones() {
     assert_eq!(events.wait(&at(1), false, POLL), aged(2));
     assert_eq!(events.wait(&at(2), false, POLL), Ok(Waited::Timeout));
     assert_eq!(events.wait(&at(0), false, POLL), Ok(Waited::Timeout));
-    lock(&events.state).events.get_mut(&id).unwrap().age = u64::MAX;
+    events.state.lock().events.get_mut(&id).unwrap().age = u64::MAX;
     events.set(id).unwrap();
     assert_eq!(events.wait(&at(9), false, POLL), aged(2));
 }
@@ -164,7 +164,7 @@ fn waiters_leave_no_trace() {
     assert_eq!(events.wait(&one(id), false, POLL), Ok(Waited::Timeout));
     let bad = [one(id)[0], one(77)[0]];
     assert_eq!(events.wait(&bad, false, POLL), Err(Errno::INVAL));
-    assert!(lock(&events.state).events[&id].waiters.is_empty());
+    assert!(events.state.lock().events[&id].waiters.is_empty());
     // No stale waiter consumes the signal.
     events.set(id).unwrap();
     assert_eq!(events.wait(&one(id), false, POLL), Ok(complete(0)));

@@ -2,12 +2,11 @@
 //! One slice of 8 KiB for each GPU of a context, one slot of 8 bytes for each queue.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 
+use rocjitsu_gpu::lock::{Mutex, Rank};
 use rocjitsu_gpu::memory::{Arena, Storage};
-
-use crate::process::lock;
 
 /// Bytes of a slice, and the alignment of its offset: user space masks the slot's offset with it.
 pub(crate) const SLICE: u64 = 8192;
@@ -31,7 +30,7 @@ impl Doorbells {
     pub(crate) fn new(arena: &Arc<Arena>) -> io::Result<Arc<Doorbells>> {
         let doorbells = Doorbells {
             storage: arena.allocate(SLICE, SLICE)?,
-            taken: Mutex::new([0; SLOTS / 64]),
+            taken: Mutex::new(Rank::LEAF, [0; SLOTS / 64]),
         };
         for slot in 0..SLOTS {
             doorbells.word(slot).store(UNRUNG, Ordering::Relaxed);
@@ -57,7 +56,7 @@ impl Doorbells {
 
     /// Takes a free slot. `None` if all are taken.
     pub(crate) fn take(self: &Arc<Self>) -> Option<Slot> {
-        let mut taken = lock(&self.taken);
+        let mut taken = self.taken.lock();
         let index = (0..SLOTS).find(|slot| taken[slot / 64] & 1 << (slot % 64) == 0)?;
         taken[index / 64] |= 1 << (index % 64);
         self.word(index).store(UNRUNG, Ordering::Relaxed);
@@ -94,7 +93,7 @@ impl Slot {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        lock(&self.doorbells.taken)[self.index / 64] &= !(1 << (self.index % 64));
+        self.doorbells.taken.lock()[self.index / 64] &= !(1 << (self.index % 64));
     }
 }
 

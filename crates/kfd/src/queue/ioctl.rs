@@ -2,20 +2,23 @@
 //! `kfd_queue.c` of Linux 6.12 do.
 
 use rocjitsu_gpu::dispatch::Pause;
-use rocjitsu_gpu::memory::Memory;
+use rocjitsu_gpu::memory::{Memory, PAGE};
 use rocjitsu_gpu::queue::{Aql, AqlParams, Engine, KernelNames, Pm4, Pm4Params, Sdma, SdmaParams};
 use rustix::io::Errno;
 
+use super::engines::Engines;
 use super::platform::QueuePlatform;
 use super::worker::{Processor, Queue};
 use crate::abi::{
     AllocQueueGws, CreateQueue, DestroyQueue, GetQueueWaveState, SetCuMask, UpdateQueue, queue_type,
 };
-use crate::process::lock;
 use crate::table::{Call, Handled};
+use crate::topology::QueueFiles;
 
 /// Smallest ring in bytes (`KFD_MIN_QUEUE_RING_SIZE`).
 const SMALLEST_RING: u32 = 0x400;
+/// Bytes of an EOP buffer of GFX8 and later.
+const EOP_BYTES: u64 = 4096;
 /// Highest priority (`KFD_MAX_QUEUE_PRIORITY`).
 const HIGHEST_PRIORITY: u32 = 15;
 
@@ -70,13 +73,37 @@ pub(crate) fn create(call: &Call<'_>, args: &mut CreateQueue) -> Handled {
         return Err(Errno::INVAL);
     }
     // The queue's own structures must be there. A pin also asks the pager, if retry is on.
-    for (address, write) in [
-        (args.ring_base_address, false),
-        (args.read_pointer_address, true),
-        (args.write_pointer_address, false),
+    for (address, bytes, write) in [
+        (args.ring_base_address, args.ring_size.into(), false),
+        (args.read_pointer_address, 8, true),
+        (args.write_pointer_address, 8, false),
     ] {
-        memory.pin(address, 8, write).map_err(|_| Errno::INVAL)?;
+        check_ends(&memory, address, bytes, write)?;
     }
+    if compute && args.eop_buffer_address != 0 {
+        if args.eop_buffer_size != EOP_BYTES {
+            return Err(Errno::INVAL);
+        }
+        check_ends(&memory, args.eop_buffer_address, EOP_BYTES, true)?;
+    }
+    // Nothing is saved there, so that programs without such an area work, too.
+    if compute && args.ctx_save_restore_address != 0 {
+        let bytes = save_area_bytes(config, args.ctx_save_restore_size);
+        check_ends(&memory, args.ctx_save_restore_address, bytes, true)?;
+    }
+    let engine = match args.queue_type {
+        queue_type::SDMA => Some(Engines::General),
+        queue_type::SDMA_XGMI => Some(Engines::Links),
+        queue_type::SDMA_BY_ENGINE_ID => Some(Engines::One(args.sdma_engine_id)),
+        _ => None,
+    };
+    let seat = engine.map(|which| call.driver.gpus()[index].sdma.take(which));
+    let seat = seat.transpose()?;
+    let entry = call.driver.files().enter(QueueFiles {
+        gpu_id: args.gpu_id,
+        bytes: args.ring_size,
+        kind: args.queue_type,
+    });
     if args.queue_type == queue_type::COMPUTE_AQL {
         announce_reclaim(&memory, &config.target, args);
     }
@@ -126,7 +153,7 @@ pub(crate) fn create(call: &Call<'_>, args: &mut CreateQueue) -> Handled {
         gpu_id: args.gpu_id,
         write_index: (args.queue_type == queue_type::COMPUTE_AQL)
             .then_some(args.write_pointer_address),
-        save_area: (compute && *lock(&call.context.runtime_enabled))
+        save_area: (compute && *call.context.runtime_enabled.lock())
             .then_some(args.ctx_save_restore_address),
         pause: Pause::default(),
         conductor: call
@@ -138,13 +165,40 @@ pub(crate) fn create(call: &Call<'_>, args: &mut CreateQueue) -> Handled {
     let ring = (ring, args.ring_size);
     let suspended = !active(ring.0, ring.1, args.queue_percentage);
     args.queue_id = call.context.queues.add(|poller| {
-        let queue = Queue::new(index, ring, slot, device, platform, processor, poller);
+        let queue = Queue::new(
+            index,
+            ring,
+            slot,
+            (seat, entry),
+            device,
+            platform,
+            processor,
+            poller,
+        );
         if suspended {
             queue.suspend();
         }
         queue
     })?;
     Ok(())
+}
+
+/// Whether a buffer's first and last bytes are there. What lies between may be the program's own memory, in several mappings.
+///
+/// # Errors
+/// `EINVAL` if they are not.
+fn check_ends(memory: &Memory, address: u64, bytes: u64, write: bool) -> Handled {
+    let last = address.checked_add(bytes - 8).ok_or(Errno::INVAL)?;
+    for at in [address, last] {
+        memory.pin(at, 8, write).map_err(|_| Errno::INVAL)?;
+    }
+    Ok(())
+}
+
+/// Bytes of the context save areas of all XCCs: what was said of one, and room for the debugger's 32 bytes a wave.
+fn save_area_bytes(config: &rocjitsu_config::Gpu, of_one: u32) -> u64 {
+    let one = u64::from(of_one) + config.save_area_waves().next_multiple_of(2) * 32;
+    (one * u64::from(config.xccs.max(1))).next_multiple_of(PAGE)
 }
 
 /// On gfx942 and gfx950 the processor follows the fields by which the runtime takes scratch back, and says so when a
@@ -187,9 +241,7 @@ pub(crate) fn update(call: &Call<'_>, args: &mut UpdateQueue) -> Handled {
     let ring = (args.ring_base_address, args.ring_size);
     if ring.0 != 0 && ring.1 != 0 && ring != queue.ring() {
         let memory = call.context.memory(queue.gpu).map_err(|_| Errno::INVAL)?;
-        for at in [ring.0, ring.0 + u64::from(ring.1) - 8] {
-            memory.pin(at, 8, false).map_err(|_| Errno::INVAL)?;
-        }
+        check_ends(&memory, ring.0, ring.1.into(), false)?;
         queue.suspend();
         queue.move_to(ring);
     }

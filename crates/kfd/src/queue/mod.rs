@@ -4,6 +4,7 @@
 //! the doorbells of queues whose thread sleeps ([`poller`]).
 
 mod doorbell;
+mod engines;
 mod exception;
 mod ioctl;
 mod platform;
@@ -11,12 +12,14 @@ mod poller;
 mod worker;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use rocjitsu_gpu::lock::Mutex;
 use rustix::io::Errno;
 
-use crate::process::lock;
+use crate::ranks;
 pub(crate) use doorbell::{Doorbells, SLICE};
+pub(crate) use engines::CopyEngines;
 pub(crate) use ioctl::{alloc_gws, create, destroy, set_cu_mask, update, wave_state};
 use poller::Poller;
 use worker::Queue;
@@ -25,9 +28,16 @@ use worker::Queue;
 const MOST: usize = 1024;
 
 /// The queues of one context.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Queues {
     state: Mutex<State>,
+}
+
+impl Default for Queues {
+    fn default() -> Self {
+        let state = Mutex::new(ranks::QUEUES, State::default());
+        Queues { state }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -39,16 +49,16 @@ struct State {
 impl Queues {
     /// How many there are.
     pub(crate) fn count(&self) -> usize {
-        lock(&self.state).queues.len()
+        self.state.lock().queues.len()
     }
 
     fn get(&self, id: u32) -> Option<Arc<Queue>> {
-        lock(&self.state).queues.get(&id).cloned()
+        self.state.lock().queues.get(&id).cloned()
     }
 
     /// Whether a queue of a GPU has GWS resources.
     fn any_gws(&self, gpu: usize) -> bool {
-        let state = lock(&self.state);
+        let state = self.state.lock();
         let mut queues = state.queues.values();
         queues.any(|queue| queue.gpu == gpu && queue.gws(None) != 0)
     }
@@ -58,7 +68,7 @@ impl Queues {
     /// # Errors
     /// `ENOMEM` when there are too many, or no thread can be had.
     fn add(&self, make: impl FnOnce(Arc<poller::Shared>) -> Queue) -> Result<u32, Errno> {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         if state.queues.len() >= MOST {
             return Err(Errno::NOMEM);
         }
@@ -77,7 +87,7 @@ impl Queues {
     /// # Errors
     /// `EINVAL` if there is none.
     fn remove(&self, id: u32) -> Result<(), Errno> {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         let queue = state.queues.remove(&id).ok_or(Errno::INVAL)?;
         let left = state.queues.values().cloned().collect();
         // The thread is there: only its start can fail.
@@ -90,7 +100,7 @@ impl Queues {
 
 impl Drop for Queues {
     fn drop(&mut self) {
-        let state = &mut *lock(&self.state);
+        let state = &mut *self.state.lock();
         drop(std::mem::take(&mut state.poller));
         for queue in state.queues.values() {
             queue.destroy();

@@ -140,10 +140,12 @@ impl QueuePlatform {
 
     fn exception(&self, fault: &MemoryFault) -> MemoryException {
         MemoryException {
-            not_present: u32::from(matches!(
-                fault.kind,
-                FaultKind::Unmapped | FaultKind::NotAccessible
-            )),
+            // Pages that are there, from which nothing may be fetched, are present.
+            not_present: u32::from(match fault.kind {
+                FaultKind::Unmapped => true,
+                FaultKind::NotAccessible => !fault.fetch,
+                _ => false,
+            }),
             read_only: u32::from(fault.kind == FaultKind::NotWritable),
             no_execute: u32::from(fault.fetch),
             imprecise: 0,

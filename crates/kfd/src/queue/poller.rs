@@ -5,14 +5,15 @@
 //! the time since the last ring, so that the looks between 2 and 800 ms, where programs come back from their own
 //! work, are only about twelve hundred, and a ring waits no longer than a two hundredth of the idle time before it.
 
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use rocjitsu_gpu::lock::Mutex;
 use rustix::io::Errno;
 
 use super::worker::{Queue, precise_sleeps, spawn};
-use crate::process::lock;
+use crate::ranks;
 
 /// Bounds of the time between two looks.
 const SOONEST: Duration = Duration::from_micros(10);
@@ -28,10 +29,19 @@ pub(super) struct Poller {
 }
 
 /// What the thread and those who wake it share.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Shared {
     state: Mutex<State>,
     changed: Condvar,
+}
+
+impl Default for Shared {
+    fn default() -> Self {
+        Shared {
+            state: Mutex::new(ranks::POLLER, State::default()),
+            changed: Condvar::new(),
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -45,7 +55,7 @@ struct State {
 impl Shared {
     /// A queue's thread goes to sleep: whoever waited for its work will soon ring again.
     pub(super) fn poke(&self) {
-        lock(&self.state).poked = true;
+        self.state.lock().poked = true;
         self.changed.notify_one();
     }
 }
@@ -65,7 +75,7 @@ impl Poller {
             let shared = self.shared.clone();
             self.thread = Some(spawn("rocjitsu-poll", move || poll(&shared))?);
         }
-        lock(&self.shared.state).queues = queues;
+        self.shared.state.lock().queues = queues;
         self.shared.poke();
         Ok(())
     }
@@ -73,7 +83,7 @@ impl Poller {
 
 impl Drop for Poller {
     fn drop(&mut self) {
-        let mut state = lock(&self.shared.state);
+        let mut state = self.shared.state.lock();
         state.end = true;
         // The queues hold what the thread shares: no circle stays behind.
         let queues = std::mem::take(&mut state.queues);
@@ -90,16 +100,13 @@ impl Drop for Poller {
 fn poll(shared: &Shared) {
     precise_sleeps();
     let mut active = Instant::now();
-    let mut state = lock(&shared.state);
+    let mut state = shared.state.lock();
     while !state.end {
         if std::mem::take(&mut state.poked) {
             active = Instant::now();
         }
         if state.queues.is_empty() {
-            state = shared
-                .changed
-                .wait(state)
-                .unwrap_or_else(PoisonError::into_inner);
+            state = state.wait(&shared.changed);
             continue;
         }
         let mut rung = false;
@@ -110,10 +117,6 @@ fn poll(shared: &Shared) {
             active = Instant::now();
         }
         let pause = (active.elapsed() / PATIENCE).clamp(SOONEST, LATEST);
-        state = shared
-            .changed
-            .wait_timeout(state, pause)
-            .unwrap_or_else(PoisonError::into_inner)
-            .0;
+        state = state.wait_timeout(&shared.changed, pause);
     }
 }

@@ -2,18 +2,21 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rocjitsu_gpu::dispatch::Device;
+use rocjitsu_gpu::lock::Mutex;
 use rocjitsu_gpu::queue::{Aql, Pm4, QueueFault, Sdma, Step, error};
 use rustix::io::Errno;
 
 use super::doorbell::Slot;
+use super::engines::Seat;
 use super::platform::QueuePlatform;
 use super::poller;
-use crate::process::lock;
+use crate::ranks;
+use crate::topology::QueueEntry;
 
 /// How long a thread watches its own doorbell before it leaves that to the poller.
 const WATCH: Duration = Duration::from_micros(20);
@@ -77,6 +80,8 @@ impl Processor {
 pub(crate) struct Queue {
     pub(super) gpu: usize,
     slot: Slot,
+    /// Its place on a copy engine, if it is a queue of one, and in sysfs.
+    _kept: (Option<Seat>, QueueEntry),
     device: Arc<Device>,
     platform: QueuePlatform,
     processor: Mutex<Processor>,
@@ -121,10 +126,15 @@ impl std::fmt::Debug for Queue {
 }
 
 impl Queue {
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "each is one part of a queue, and nobody else calls this"
+    )]
     pub(super) fn new(
         gpu: usize,
         ring: (u64, u32),
         slot: Slot,
+        kept: (Option<Seat>, QueueEntry),
         device: Arc<Device>,
         platform: QueuePlatform,
         processor: Processor,
@@ -135,15 +145,19 @@ impl Queue {
             gpu,
             seen: AtomicU64::new(super::doorbell::UNRUNG),
             slot,
+            _kept: kept,
             device,
             platform,
-            processor: Mutex::new(processor),
+            processor: Mutex::new(ranks::PROCESSOR, processor),
             stop: AtomicBool::new(false),
             hold: AtomicBool::new(false),
-            control: Mutex::new(Control {
-                ring,
-                ..Control::default()
-            }),
+            control: Mutex::new(
+                ranks::CONTROL,
+                Control {
+                    ring,
+                    ..Control::default()
+                },
+            ),
             changed: Condvar::new(),
             poller,
         }
@@ -154,7 +168,7 @@ impl Queue {
         if self.slot.value() == self.seen.load(Ordering::Relaxed) {
             return false;
         }
-        let mut control = lock(&self.control);
+        let mut control = self.control.lock();
         if control.running || control.suspended || control.destroyed || control.dead {
             return false;
         }
@@ -172,35 +186,31 @@ impl Queue {
     /// Suspends the queue: returns when none of its waves runs. Those of a dispatch under way stop between two
     /// instructions and stay where they are.
     pub(super) fn suspend(&self) {
-        let mut control = lock(&self.control);
+        let mut control = self.control.lock();
         control.suspended = true;
         self.hold.store(true, Ordering::Release);
         self.platform.pause.hold();
         // The end of a packet is announced; that waves have stopped is looked for.
         while control.running && control.suspended && !self.platform.pause.is_held() {
-            control = self
-                .changed
-                .wait_timeout(control, STOPPING)
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
+            control = control.wait_timeout(&self.changed, STOPPING);
         }
     }
 
     /// Address and bytes of the ring.
     pub(super) fn ring(&self) -> (u64, u32) {
-        lock(&self.control).ring
+        self.control.lock().ring
     }
 
     /// The ring is elsewhere from the next packet on. The queue is suspended.
     pub(super) fn move_to(&self, ring: (u64, u32)) {
-        let mut control = lock(&self.control);
+        let mut control = self.control.lock();
         control.ring = ring;
         control.moved = true;
     }
 
     /// Goes on after [`Queue::suspend`].
     pub(super) fn resume(&self) {
-        let mut control = lock(&self.control);
+        let mut control = self.control.lock();
         if control.suspended && !control.destroyed {
             control.suspended = false;
             self.platform.pause.release();
@@ -213,7 +223,7 @@ impl Queue {
 
     /// Stops the queue for good, in the middle of a dispatch if there is one.
     pub(super) fn destroy(&self) {
-        let mut control = lock(&self.control);
+        let mut control = self.control.lock();
         control.destroyed = true;
         self.hold.store(true, Ordering::Release);
         self.stop.store(true, Ordering::Release);
@@ -230,29 +240,20 @@ impl Queue {
 
     /// GWS resources of the queue; `None` only asks.
     pub(super) fn gws(&self, new: Option<u32>) -> u32 {
-        let mut control = lock(&self.control);
+        let mut control = self.control.lock();
         if let Some(new) = new {
             control.gws = new;
         }
         control.gws
     }
 
-    fn wait<'a>(
-        &self,
-        control: std::sync::MutexGuard<'a, Control>,
-    ) -> std::sync::MutexGuard<'a, Control> {
-        self.changed
-            .wait(control)
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The thread.
     fn run(&self) {
         precise_sleeps();
         loop {
-            let mut control = lock(&self.control);
+            let mut control = self.control.lock();
             while !control.destroyed && (control.suspended || !control.work) {
-                control = self.wait(control);
+                control = control.wait(&self.changed);
             }
             if control.destroyed {
                 return;
@@ -261,7 +262,7 @@ impl Queue {
             control.running = true;
             drop(control);
             let alive = self.work();
-            let mut control = lock(&self.control);
+            let mut control = self.control.lock();
             control.running = false;
             control.dead = !alive;
             drop(control);
@@ -275,11 +276,11 @@ impl Queue {
 
     /// Works until there is nothing left to do. Returns whether the queue still can.
     fn work(&self) -> bool {
-        let mut processor = lock(&self.processor);
+        let mut processor = self.processor.lock();
         let mut waiting: Option<Instant> = None;
         loop {
             // After a dispatch during which the queue was suspended and resumed, the ring may be another one.
-            let mut control = lock(&self.control);
+            let mut control = self.control.lock();
             if std::mem::take(&mut control.moved) {
                 processor.move_ring(control.ring);
             }

@@ -268,6 +268,43 @@ fn buffers_are_mapped_by_who_can_name_them_and_from_their_beginning() {
 }
 
 #[test]
+fn kernels_run_from_executable_memory_only() {
+    let driver = driver("mi300x", 1);
+    let program = Program::new(&driver);
+    let memory = program.memory(0);
+    let data = program.alloc(0, VA, 2 * PAGE, VRAM).unwrap();
+    let flags = VRAM | alloc_flags::EXECUTABLE;
+    let code = program.alloc(0, VA + 2 * PAGE, PAGE, flags).unwrap();
+    for handle in [data.handle, code.handle] {
+        program.map(handle, 0).unwrap();
+    }
+    let forbidden = |at| memory.execution_forbidden(at).is_some();
+    assert_eq!(
+        [VA, VA + 2 * PAGE - 4, VA + 2 * PAGE, VA + 3 * PAGE].map(forbidden),
+        [true, true, false, false]
+    );
+    // GEM_VA has a flag of its own, and a buffer may be mapped both ways.
+    let mut object = DrmGemCreate {
+        bo_size: PAGE,
+        domains: 4,
+        ..Default::default()
+    };
+    program.drm(0, 0x40, &mut object).unwrap();
+    for (at, flags) in [(VA + 8 * PAGE, 2 | 8), (VA + 9 * PAGE, 2 | 4)] {
+        let mut args = DrmGemVa {
+            handle: object.bo_size as u32,
+            operation: 1,
+            flags,
+            va_address: at,
+            map_size: PAGE,
+            ..Default::default()
+        };
+        program.drm(0, 0x48, &mut args).unwrap();
+    }
+    assert_eq!([VA + 8 * PAGE, VA + 9 * PAGE].map(forbidden), [false, true]);
+}
+
+#[test]
 fn doorbells_and_registers_are_pages_of_the_kfd_file() {
     let driver = driver("mi300x", 2);
     let program = Program::new(&driver);

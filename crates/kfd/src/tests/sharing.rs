@@ -498,9 +498,10 @@ fn notes_on_buffer_objects_stay_with_the_buffer() {
         dmabuf_fd: fd.as_raw_fd(),
         ..Default::default()
     };
-    one.kfd(0x1c, &mut told).unwrap();
-    assert_eq!(told.metadata_size, 256);
     told.metadata_ptr = room.as_mut_ptr() as u64;
+    told.metadata_size = 255;
+    assert_eq!(one.kfd(0x1c, &mut told), Err(Errno::INVAL));
+    assert_eq!(told.metadata_size, 256);
     one.kfd(0x1c, &mut told).unwrap();
     assert_eq!(room[..4], 78u32.to_ne_bytes());
     told.metadata_size = 255;

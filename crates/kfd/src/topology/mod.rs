@@ -6,12 +6,14 @@ mod caches;
 mod device;
 mod links;
 mod nodes;
+mod process;
 #[cfg(test)]
 mod tests;
 mod tree;
 
 use rocjitsu_config::Machine;
 
+pub(crate) use process::{ProcessFiles, QueueEntry, QueueFiles};
 pub use tree::{Content, Entry, Kind, Lookup, Node, Stat, Tree};
 
 /// How the driver names a GPU.

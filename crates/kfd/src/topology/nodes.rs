@@ -7,7 +7,7 @@ use super::caches::{Cache, cpu_caches, gpu_caches};
 use super::links::{Link, links};
 use super::{KFD_MAJOR, Tree, properties};
 
-const KFD: &str = "/sys/devices/virtual/kfd/kfd";
+pub(super) const KFD: &str = "/sys/devices/virtual/kfd/kfd";
 /// The number by which the SIMD units of the first GPU begin to be counted.
 const FIRST_SIMD: u32 = 0x8000_1000;
 

@@ -104,6 +104,24 @@ struct Dir {
     shared: bool,
     /// In a shared directory, names with this start belong to the tree.
     prefix: Option<&'static str>,
+    /// Whether it is there now, if it comes and goes.
+    present: Option<Present>,
+}
+
+/// Says whether a directory is there now.
+#[derive(Clone)]
+pub(super) struct Present(pub(super) Arc<dyn Fn() -> bool + Send + Sync>);
+
+impl fmt::Debug for Present {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Present({})", (self.0)())
+    }
+}
+
+impl Dir {
+    fn is_present(&self) -> bool {
+        self.present.as_ref().is_none_or(|present| (present.0)())
+    }
 }
 
 /// What the tree knows of a path.
@@ -207,7 +225,7 @@ impl Dir {
         self.children
             .iter()
             .filter(|(_, node)| !matches!(node.body, Body::Absent))
-            .filter(|(_, node)| !matches!(&node.body, Body::Dir(dir) if dir.shared))
+            .filter(|(_, node)| !matches!(&node.body, Body::Dir(dir) if dir.shared || !dir.is_present()))
             .map(|(name, node)| Entry {
                 name: name.clone(),
                 kind: node.kind(),
@@ -288,6 +306,17 @@ impl Tree {
         let (parent, _) = split(path);
         self.make(parent, true);
         self.make(path, false).shared = false;
+    }
+
+    /// As [`Tree::own`], for a directory that comes and goes.
+    pub(super) fn own_while(&mut self, path: &str, present: Present) {
+        self.own(path);
+        self.make(path, false).present = Some(present);
+    }
+
+    /// A file of the tree whose content is made when it is opened.
+    pub(super) fn made(&mut self, path: &str, make: impl Fn() -> Vec<u8> + Send + Sync + 'static) {
+        self.put(path, Body::File(Content::Made(Arc::new(make))));
     }
 
     /// Names of a real directory that start so belong to the tree.
@@ -391,6 +420,7 @@ impl Tree {
             };
             match &child.body {
                 Body::Absent => return Lookup::Missing,
+                Body::Dir(dir) if !dir.is_present() => return Lookup::Missing,
                 Body::Link(target) if follow || !rest.is_empty() || must_be_dir => {
                     links += 1;
                     if links > MOST_LINKS {

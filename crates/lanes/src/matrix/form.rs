@@ -28,6 +28,14 @@ pub enum Sums {
     /// accumulators one after the other, in f32. Accumulators that are subnormal or zero are +0. A and B are f16, or bf16
     /// within the bounds of [`Form::guard`].
     Tree,
+    /// CDNA 3's rule, of groups of so many products; with `parity` even and odd k have grids of their own. A and B are
+    /// finite, and bf16 and xf32 within the bounds of [`Form::guard`].
+    Fused {
+        /// Products.
+        group: usize,
+        /// Of 8-bit floats.
+        parity: bool,
+    },
     /// Products of bytes of which A's or B's are signed, added to accumulators of 32 bits, which wrap.
     Bytes {
         /// A's and B's.
@@ -38,10 +46,11 @@ pub enum Sums {
 /// What operands have to be within.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Guard {
-    /// Elements of A and B, two to a word, are zero or have a magnitude from the first to below the second of these bits.
+    /// Elements of A and B, of 16 or 32 bits, are zero or have a magnitude from the first to below the second of these bits.
     pub elements: [u32; 2],
-    /// Accumulators are zero or have at least a magnitude of these bits.
-    pub least: u32,
+    /// If no element has any of these bits, sums are likely to be exact, which there are shorter ways for; 0 if there are
+    /// none.
+    pub whole: u32,
 }
 
 /// A dense product that can be compiled. Vectors of 16 lanes of D hold 16 columns of a row, and the lanes of B that have
@@ -88,6 +97,19 @@ impl Form {
                 },
                 Element::F16 | Element::Bf16,
             ) if op.d == Element::F32 && flushes && op.k.is_multiple_of(4) => Sums::Tree,
+            (
+                Algorithm::Fused { group, parity },
+                Element::Xf32
+                | Element::F16
+                | Element::Bf16
+                | Element::Fp8
+                | Element::Bf8
+                | Element::Fp8Fnuz
+                | Element::Bf8Fnuz,
+            ) if op.d == Element::F32 && !flushes && op.k.is_multiple_of(group.min(op.k)) => {
+                let group = group.min(op.k);
+                Sums::Fused { group, parity }
+            }
             (Algorithm::Integer, Element::I8 | Element::Iu8) if op.d == Element::I32 => {
                 let signed = |operand: u8| op.a == Element::I8 || mods.neg >> operand & 1 == 1;
                 Sums::Bytes {
@@ -115,15 +137,32 @@ impl Form {
         self.flushes
     }
 
-    /// What its operands have to be within for its sums to be formed as it says.
+    /// What A and B have to be within for its sums to be formed as it says.
     ///
-    /// From 2^-50 to below 2^51 no product of bf16 and no sum is subnormal: all are multiples of 2^-114, and accumulators
-    /// from 2^-102 on are multiples of 2^-125.
+    /// Trees: from 2^-50 to below 2^51 no product of bf16 and no sum of them is subnormal: all are multiples of 2^-114. Nor
+    /// are sums with accumulators from 2^-102 on, which are multiples of 2^-125.
+    ///
+    /// Fused sums: from 2^-49 to below 2^49 sums of two exponents fit a byte, and 2^(24 - E) is within f32.
     pub fn guard(&self) -> Option<Guard> {
-        (self.sums == Sums::Tree && self.op.a == Element::Bf16).then_some(Guard {
-            elements: [(127 - 50) << 7, (127 + 51) << 7],
-            least: (127 - 102) << 23,
-        })
+        match (self.sums, self.op.a) {
+            (Sums::Tree, Element::Bf16) => Some(Guard {
+                elements: [(127 - 50) << 7, (127 + 51) << 7],
+                whole: 0,
+            }),
+            (Sums::Fused { .. }, Element::Bf16) => Some(Guard {
+                elements: [(127 - 49) << 7, (127 + 49) << 7],
+                whole: 0,
+            }),
+            (Sums::Fused { .. }, Element::Xf32) => Some(Guard {
+                elements: [(127 - 49) << 23, (127 + 49) << 23],
+                whole: 0x7_e000,
+            }),
+            (Sums::Fused { .. }, Element::F16) => Some(Guard {
+                elements: [1, 0x7c00],
+                whole: 0,
+            }),
+            _ => None,
+        }
     }
 
     /// The types of A and B, which have the same number of bits.
@@ -223,6 +262,30 @@ mod tests {
             (Family::Cdna2, "v_mfma_f64_16x16x4f64", Sums::Double),
             (Family::Cdna2, "v_mfma_f32_32x32x8f16", Sums::Tree),
             (Family::Cdna2, "v_mfma_f32_32x32x8bf16_1k", Sums::Tree),
+            (
+                Family::Cdna3,
+                "v_mfma_f32_32x32x8_f16",
+                Sums::Fused {
+                    group: 8,
+                    parity: false,
+                },
+            ),
+            (
+                Family::Cdna3,
+                "v_mfma_f32_16x16x8_xf32",
+                Sums::Fused {
+                    group: 4,
+                    parity: false,
+                },
+            ),
+            (
+                Family::Cdna4,
+                "v_mfma_f32_16x16x32_bf8_fp8",
+                Sums::Fused {
+                    group: 16,
+                    parity: true,
+                },
+            ),
             (Family::Rdna4, "v_wmma_f32_16x16x16_bf16", Sums::Chain),
             (Family::Rdna4, "v_wmma_f32_16x16x16_fp8_bf8", Sums::Chain),
             (Family::Gfx1250, "v_wmma_f32_16x16x32_f16", Sums::Chain),
@@ -250,7 +313,6 @@ mod tests {
     #[test]
     fn what_looks_at_its_operands_has_none() {
         for (family, name) in [
-            (Family::Cdna3, "v_mfma_f32_32x32x8_f16"),
             (Family::Cdna2, "v_mfma_f32_32x32x4bf16"),
             (Family::Cdna3, "v_mfma_f32_4x4x1_16b_f32"),
             (Family::Cdna3, "v_smfmac_i32_32x32x32_i8"),

@@ -144,6 +144,17 @@ fn free(inst: &Inst) -> Vec<(RegFile, u16)> {
         }
         _ => None,
     };
+    // A mask of lanes that loops gather: the bits of active lanes are set or cleared, others are nobody's yet.
+    const EXEC: Operand = Operand::Sgpr(126);
+    let gathers = ["s_or_b", "s_andn2_b", "s_and_not1_b"]
+        .iter()
+        .any(|start| name.starts_with(start));
+    if gathers && sources.iter().any(|o| o.operand == EXEC) {
+        let results: Vec<_> = inst.operands().filter(|o| o.is_dst).collect();
+        let gathered = sources.iter().filter(|o| o.operand != EXEC);
+        let gathered = gathered.filter(|o| results.iter().any(|r| r.operand == o.operand));
+        free.extend(gathered.flat_map(registers));
+    }
     // Sums of 32 bits are done as those of 64, and packed operations may take one half twice.
     let wide_sum = name.contains("mad_") && name.contains("64");
     for source in &sources {
@@ -277,6 +288,26 @@ impl Registers {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What an instruction of gfx942 need not find in registers.
+    fn free_of(word: u32) -> Vec<u16> {
+        let target = rocjitsu_isa::Target::Gfx942;
+        let set = target.execution_set(64);
+        let inst = rocjitsu_isa::decode(target, set, &word.to_le_bytes()).unwrap();
+        Needs::of(&inst).free.iter().map(|(_, n)| *n).collect()
+    }
+
+    #[test]
+    fn masks_of_lanes_may_be_gathered_from_nothing() {
+        // s_or_b64 s[8:9], s[8:9], exec; s_andn2_b64 s[8:9], s[8:9], exec.
+        assert_eq!(free_of(0x8788_7e08), [8, 9]);
+        assert_eq!(free_of(0x8988_7e08), [8, 9]);
+        // s_and_b64 s[10:11], s[6:7], exec takes the bits of active lanes; s_or_b64 exec, exec, s[12:13] those of others; s_or_b64
+        // s[8:9], s[8:9], s[12:13] both.
+        assert!(free_of(0x868a_7e06).is_empty());
+        assert!(free_of(0x87fe_0c7e).is_empty());
+        assert!(free_of(0x8788_0c08).is_empty());
+    }
 
     #[test]
     fn arithmetic_needs_all_of_a_register_and_bit_operations_do_not() {

@@ -18,6 +18,10 @@ pub struct Rules {
     plain_stores_release: bool,
     /// Stores reach other workgroups only by a write-back.
     needs_write_back: bool,
+    /// Atomics say how far they are seen (LLVM: the `SCOPE` of gfx12; before, none for the workgroup looks like one for the device).
+    pub scoped_atomics: bool,
+    /// Scopes tell a cluster from a workgroup.
+    clusters: bool,
 }
 
 /// What an access does besides moving data.
@@ -29,6 +33,19 @@ pub struct Class {
     pub acquires: bool,
     /// It releases.
     pub releases: bool,
+    /// It is an atomic that waves of the same workgroup alone see.
+    pub narrow: bool,
+}
+
+/// Where a wave is, seen from another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In the same workgroup.
+    Workgroup,
+    /// In another workgroup of the same cluster.
+    Cluster,
+    /// Neither.
+    Elsewhere,
 }
 
 /// What the order of accesses needs to know of an instruction.
@@ -46,6 +63,9 @@ pub struct Facts {
     pub object: bool,
     /// It compares and swaps.
     pub swaps: bool,
+    /// Its scope is the program's, if it is an atomic. Buffer instructions are made of intrinsics that have none: compilers use them for
+    /// the device as they are (Triton).
+    pub has_scope: bool,
 }
 
 impl Rules {
@@ -56,6 +76,8 @@ impl Rules {
             target,
             plain_stores_release: !modern,
             needs_write_back: matches!(target, Target::Gfx942 | Target::Gfx950),
+            scoped_atomics: target.generation() >= 12,
+            clusters: target == Target::Gfx1250,
         }
     }
 
@@ -75,33 +97,50 @@ impl Rules {
             detached: copies,
             object: name.contains("barrier_arrive") || name.starts_with("tensor_"),
             swaps: ["cmpst", "cmpswap"].iter().any(|part| name.contains(part)),
+            has_scope: self.scoped_atomics && !name.starts_with("buffer_"),
         }
     }
 
     /// What an access of an instruction does.
-    pub fn classify(&self, access: &Access) -> Class {
+    pub fn classify(&self, access: &Access, facts: &Facts) -> Class {
         let atomic = access.kind == AccessKind::Atomic;
         if access.space == Space::Lds {
             return Class {
                 sync: atomic,
                 acquires: atomic,
                 releases: atomic,
+                narrow: false,
             };
         }
         let wide = access.scope >= Scope::Agent;
+        let narrow = atomic && !wide && facts.has_scope;
+        let atomic = atomic && !narrow;
         let store = access.kind == AccessKind::Store;
         let may_release = access.bytes <= 8 && store && self.plain_stores_release;
         Class {
             sync: wide || atomic || may_release,
             acquires: wide || atomic,
             releases: wide || atomic || may_release,
+            narrow,
         }
     }
 
-    /// Whether two accesses to the same bytes are meant to meet.
-    pub fn both_sync(&self, old: Flags, new: Flags) -> bool {
-        if old.atomic && new.atomic || old.object || new.object {
+    /// Whether waves of another workgroup of the cluster see an access.
+    pub fn reaches_cluster(&self, access: &Access) -> bool {
+        self.clusters && access.scope >= Scope::Workgroup
+    }
+
+    /// Whether two accesses to the same bytes are meant to meet. `place`: where their waves are.
+    pub fn both_sync(&self, old: Flags, new: Flags, place: Place) -> bool {
+        if old.object || new.object {
             return true;
+        }
+        if old.atomic && new.atomic {
+            return match place {
+                Place::Workgroup => true,
+                Place::Cluster => (old.sync || old.cluster) && (new.sync || new.cluster),
+                Place::Elsewhere => old.sync && new.sync,
+            };
         }
         // A loop that compares and swaps begins with a load, which looks like any other.
         let load = |flags: Flags| !flags.write;
@@ -261,6 +300,11 @@ impl Wavefront {
         let known = Arc::new(known);
         self.released = Some((self.epoch, lds, known.clone()));
         known
+    }
+
+    /// It has read a word that a wave of its workgroup has released for the workgroup alone.
+    pub fn acquire_near(&mut self, released: &Clocks) {
+        self.clocks.join(released);
     }
 
     /// It has read a word that was released. In LDS that is all; memory is known after an invalidation.

@@ -17,6 +17,8 @@ pub struct Flags {
     pub object: bool,
     /// It compares and swaps.
     pub swaps: bool,
+    /// Its scope is at least the cluster: waves of workgroups beside the wave's own see it.
+    pub cluster: bool,
 }
 
 impl Flags {
@@ -27,6 +29,7 @@ impl Flags {
             | (self.detached as u8) << 3
             | (self.object as u8) << 4
             | (self.swaps as u8) << 5
+            | (self.cluster as u8) << 6
     }
 }
 
@@ -81,6 +84,7 @@ impl Entry {
             detached: is(3),
             object: is(4),
             swaps: is(5),
+            cluster: is(6),
         }
     }
 
@@ -108,6 +112,7 @@ const NO_FLAGS: Flags = Flags {
     detached: false,
     object: false,
     swaps: false,
+    cluster: false,
 };
 
 /// Readers that a word remembers at most; of more, the latest.
@@ -132,6 +137,8 @@ pub struct Shadow {
     /// Indices of pages by their number.
     index: HashMap<u64, u32>,
     recent: [(u64, u32); RECENT],
+    /// Readers that words no longer remember.
+    forgotten: u64,
 }
 
 impl Default for Shadow {
@@ -140,11 +147,17 @@ impl Default for Shadow {
             pages: Vec::new(),
             index: HashMap::default(),
             recent: [(u64::MAX, 0); RECENT],
+            forgotten: 0,
         }
     }
 }
 
 impl Shadow {
+    /// How many readers words no longer remember, because others have read them since: a race with one of these is not found.
+    pub fn forgotten(&self) -> u64 {
+        self.forgotten
+    }
+
     fn page(&mut self, number: u64) -> &mut Page {
         let recent = &mut self.recent[number as usize % RECENT];
         if recent.0 != number {
@@ -173,22 +186,31 @@ impl Shadow {
         let end = address + u64::from(bytes);
         let mut at = address;
         while at < end {
+            let mut forgotten = 0;
             let page = self.page(at / PAGE);
             let page_end = (at / PAGE + 1) * PAGE;
             while at < end.min(page_end) {
                 let word = at & !3;
                 let last = (word + 4).min(end);
                 entry.mask = (0xf >> (4 - (last - word)) & 0xf << (at - word)) as u8;
-                page.note((word / 4) as usize % WORDS, word, entry, check);
+                let forgets = page.note((word / 4) as usize % WORDS, word, entry, check);
+                forgotten += u64::from(forgets);
                 at = last;
             }
+            self.forgotten += forgotten;
         }
     }
 }
 
 impl Page {
-    /// Notes an access of a word of the page, which lies at an address.
-    fn note(&mut self, index: usize, word: u64, entry: Entry, check: &mut impl FnMut(&Entry, u64)) {
+    /// Notes an access of a word of the page, which lies at an address. Returns whether it drives out another one.
+    fn note(
+        &mut self,
+        index: usize,
+        word: u64,
+        entry: Entry,
+        check: &mut impl FnMut(&Entry, u64),
+    ) -> bool {
         let first = &mut self.words[index];
         let mut meets = |old: &Entry| {
             let both = old.mask & entry.mask;
@@ -207,7 +229,7 @@ impl Page {
                 first.more = true;
                 self.more.insert(index as u16, vec![entry]);
             }
-            return;
+            return false;
         }
         let more = self.more.entry(index as u16).or_default();
         more.iter().for_each(&mut meets);
@@ -217,7 +239,9 @@ impl Page {
             }
         }
         more.retain(|old| old.mask != 0);
-        if more.len() + 1 >= READERS {
+        let full = more.len() + 1 >= READERS;
+        let forgets = full && first.mask != 0;
+        if full {
             first.mask = 0;
         }
         more.push(entry);
@@ -228,6 +252,7 @@ impl Page {
         if more.is_empty() {
             self.more.remove(&(index as u16));
         }
+        forgets
     }
 }
 
@@ -245,7 +270,7 @@ mod tests {
 
     #[test]
     fn flags_are_kept() {
-        for bit in 0..6 {
+        for bit in 0..7 {
             let is = |n: u8| n == bit;
             let flags = Flags {
                 write: is(0),
@@ -254,6 +279,7 @@ mod tests {
                 detached: is(3),
                 object: is(4),
                 swaps: is(5),
+                cluster: is(6),
             };
             assert_eq!(Entry::new(0, 0, 0, 0, flags).flags(), flags);
         }
@@ -351,8 +377,27 @@ mod tests {
         let mut met = Vec::new();
         shadow.access(0, 4, entry(99, true), &mut |old, _| met.push(old.wave));
         assert_eq!(met, (24..40).collect::<Vec<_>>());
+        assert_eq!(shadow.forgotten(), 24);
         met.clear();
         shadow.access(0, 4, entry(1, false), &mut |old, _| met.push(old.wave));
         assert_eq!(met, [99]);
+    }
+
+    /// What later loads of the same wave have replaced makes no room for itself among the readers.
+    #[test]
+    fn a_wave_that_reads_again_and_again_drives_no_other_reader_out() {
+        let mut shadow = Shadow::default();
+        let mut met = Vec::new();
+        let read = |shadow: &mut Shadow, wave| {
+            shadow.access(0, 4, entry(wave, false), &mut |_, _| {});
+        };
+        read(&mut shadow, 1);
+        read(&mut shadow, 2);
+        for _ in 0..3 * READERS {
+            read(&mut shadow, 3);
+        }
+        shadow.access(0, 4, entry(9, true), &mut |old, _| met.push(old.wave));
+        assert_eq!(met, [1, 2, 3]);
+        assert_eq!(shadow.forgotten(), 0);
     }
 }

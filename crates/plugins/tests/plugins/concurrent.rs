@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex};
 
 use rocjitsu_cli::launch::Launch;
 use rocjitsu_isa::Target;
-use rocjitsu_observe::{Concurrency, Events, Outcome, Plugin, State, Step};
+use rocjitsu_observe::{Access, Concurrency, Events, Outcome, Plugin, State, Step, Touch};
 use serde_json::Value;
 
 use super::rig::{Run, Watching, corpus};
@@ -27,9 +27,21 @@ impl Turns {
     }
 }
 
-/// Lets two dispatches execute an instruction each in turns, once both have begun.
-#[derive(Clone, Default)]
-struct Alternate(Arc<(Mutex<Turns>, Condvar)>);
+/// Lets two dispatches go on in turns, each from one of these events to its next, once both have begun.
+#[derive(Clone)]
+struct Alternate {
+    turns: Arc<(Mutex<Turns>, Condvar)>,
+    at: Events,
+}
+
+impl Alternate {
+    fn at(events: Events) -> Alternate {
+        Alternate {
+            turns: Arc::default(),
+            at: events,
+        }
+    }
+}
 
 /// The instance of a worker.
 struct Taker {
@@ -37,9 +49,24 @@ struct Taker {
     dispatch: Option<u64>,
 }
 
+impl Taker {
+    fn pass(&mut self, step: &Step<'_>) -> Outcome {
+        let dispatch = step.wave.dispatch;
+        self.dispatch = Some(dispatch);
+        let (turns, changed) = &*self.shared.turns;
+        let mut turns = turns.lock().expect("not poisoned");
+        turns.present.insert(dispatch);
+        turns.pass(dispatch);
+        changed.notify_all();
+        let waits = |turns: &mut Turns| turns.present.len() < 2 || turns.turn != dispatch;
+        drop(changed.wait_while(turns, waits).expect("not poisoned"));
+        Ok(())
+    }
+}
+
 impl Plugin for Alternate {
     fn events(&self) -> Events {
-        Events::BEFORE
+        self.at
     }
     fn concurrency(&self) -> Concurrency {
         Concurrency::PerWorker
@@ -55,19 +82,19 @@ impl Plugin for Alternate {
 
 impl Plugin for Taker {
     fn events(&self) -> Events {
-        Events::BEFORE
+        self.shared.at
     }
     fn before(&mut self, step: &Step<'_>, _: &dyn State) -> Outcome {
-        let dispatch = step.wave.dispatch;
-        self.dispatch = Some(dispatch);
-        let (turns, changed) = &*self.shared.0;
-        let mut turns = turns.lock().expect("not poisoned");
-        turns.present.insert(dispatch);
-        turns.pass(dispatch);
-        changed.notify_all();
-        let waits = |turns: &mut Turns| turns.present.len() < 2 || turns.turn != dispatch;
-        drop(changed.wait_while(turns, waits).expect("not poisoned"));
-        Ok(())
+        self.pass(step)
+    }
+    fn reads(&mut self, step: &Step<'_>, _: &[Touch], _: &dyn State) -> Outcome {
+        self.pass(step)
+    }
+    fn accesses(&mut self, step: &Step<'_>, _: &[Access], _: &dyn State) -> Outcome {
+        self.pass(step)
+    }
+    fn writes(&mut self, step: &Step<'_>, _: &[Touch], _: &dyn State) -> Outcome {
+        self.pass(step)
     }
 }
 
@@ -76,7 +103,7 @@ impl Drop for Taker {
         let Some(dispatch) = self.dispatch else {
             return;
         };
-        let (turns, changed) = &*self.shared.0;
+        let (turns, changed) = &*self.shared.turns;
         let mut turns = turns.lock().expect("not poisoned");
         turns.ended.insert(dispatch);
         turns.pass(dispatch);
@@ -122,12 +149,18 @@ fn alone(run: &Run, launch: &Launch) -> Vec<String> {
     records(&watching, PLUGINS.len())
 }
 
-/// What is told of both at once.
-fn together(both: [(&Run, &Launch); 2]) -> Vec<String> {
+/// Where a dispatch may be while another one goes on: between two instructions, or within one as well.
+fn places() -> [Events; 2] {
+    let within = Events::BEFORE | Events::READS | Events::ACCESSES | Events::WRITES;
+    [Events::BEFORE, within]
+}
+
+/// What is told of both at once, if they take turns at these events.
+fn together(both: [(&Run, &Launch); 2], at: Events) -> Vec<String> {
     let mut watching = Watching::new(&[]);
     watching
         .plugins
-        .add("alternate", Box::new(Alternate::default()));
+        .add("alternate", Box::new(Alternate::at(at)));
     watching.add(&PLUGINS);
     let plugins = &watching.plugins;
     std::thread::scope(|scope| {
@@ -174,22 +207,24 @@ fn two_gpus_are_told_apart() {
         let runs = || [Run::new(&first), Run::new(&second)];
         let [a, b] = runs();
         let expected = union([alone(&a, &first), alone(&b, &second)]);
-        let [a, b] = runs();
-        let found = together([(&a, &first), (&b, &second)]);
-        let only = |these: &[String], others: &[String]| -> Vec<String> {
-            these
-                .iter()
-                .filter(|r| !others.contains(r))
-                .cloned()
-                .collect()
-        };
-        let differ = (only(&found, &expected), only(&expected, &found));
-        assert!(
-            found == expected,
-            "{} and {}: {differ:#?}",
-            first.name,
-            second.name
-        );
+        for at in places() {
+            let [a, b] = runs();
+            let found = together([(&a, &first), (&b, &second)], at);
+            let only = |these: &[String], others: &[String]| -> Vec<String> {
+                these
+                    .iter()
+                    .filter(|r| !others.contains(r))
+                    .cloned()
+                    .collect()
+            };
+            let differ = (only(&found, &expected), only(&expected, &found));
+            assert!(
+                found == expected,
+                "{} and {} at {at:?}: {differ:#?}",
+                first.name,
+                second.name
+            );
+        }
     }
 }
 
@@ -204,7 +239,7 @@ fn two_queues_are_told_apart() {
     ] {
         let run = Run::new(&launch);
         let one = alone(&run, &launch);
-        let both = together([(&run, &launch), (&run, &launch)]);
+        let both = together([(&run, &launch), (&run, &launch)], places()[1]);
         let faults = |records: &[String]| {
             let kinds = ["\"race\"", "\"data_hazard\"", "\"error\"", "\"reached\""];
             let is = |record: &&String| kinds.iter().any(|kind| record.contains(kind));

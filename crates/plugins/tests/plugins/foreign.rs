@@ -215,3 +215,27 @@ fn all_of_the_interface_works_from_c() {
         assert!(text.ends_with("lds 1 scc 1 mode 1 destroyed 1\n"), "{text}");
     }
 }
+
+/// Two workers are within a callback at once if the plugin says that they may, and else never.
+#[test]
+fn callbacks_are_concurrent_where_the_plugin_says_so() {
+    let source = include_str!("rendezvous.c");
+    let target = Target::Gfx942;
+    let path = descriptions(target)
+        .into_iter()
+        .find(|p| p.ends_with("hip_tiled_matmul.json"));
+    let launch = described(&path.expect("in the corpus"), target);
+    for (threads, patience, met) in [
+        ("ROCJITSU_CONCURRENT", 60_000, "met 1\n"),
+        ("ROCJITSU_SERIAL", 300, "met 0\n"),
+    ] {
+        let plugin = compile(&source.replace("THREADS", threads), threads);
+        let out = plugin.with_file_name("met.txt");
+        let options = format!("path={},patience={patience}", out.display());
+        let plugins = load(&format!("{}:{options}", plugin.display())).expect("loads");
+        let run = Run::new(&launch);
+        run.go(&launch, &plugins, 2).expect("runs");
+        let text = std::fs::read_to_string(&out).expect("written");
+        assert_eq!(text, met, "{threads}");
+    }
+}

@@ -173,6 +173,11 @@ fn instruction_mix_v1() {
             assert_eq!(record["families"][name]["instructions"], count, "{name}");
         }
         assert_eq!(families.iter().map(|f| f.1).sum::<u64>(), instructions);
+        // Memory goes before the encoding.
+        let mut loads = mnemonics
+            .iter()
+            .filter(|(name, _)| name.starts_with("s_load"));
+        assert!(loads.clone().count() > 0 && loads.all(|(_, one)| one["family"] == "global"));
         // As the manual of CDNA 3 has it: SOPP, opcode 1, one word.
         let end = &mnemonics["s_endpgm"];
         let is = (

@@ -8,6 +8,7 @@ mod fidelity;
 mod foreign;
 mod formats;
 mod hooks;
+mod interleaved;
 mod mutation;
 mod rig;
 mod seeded;

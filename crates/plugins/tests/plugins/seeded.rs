@@ -74,7 +74,7 @@ fn seeded_faults_are_found_and_nothing_else() {
             let launch = launch(&code, name);
             let memcheck = match name {
                 "memory_uninitialised_memory" => "memcheck:uninitialised=global",
-                "memory_redzone" => "memcheck:redzone=1048576",
+                _ if name.starts_with("memory_redzone") => "memcheck:redzone=1048576",
                 _ if name.contains("uninitialised") => "memcheck:uninitialised",
                 _ => "memcheck",
             };
@@ -84,6 +84,7 @@ fn seeded_faults_are_found_and_nothing_else() {
             // These end the dispatch, whatever plugins say of them; LDS out of range where an address is flat, on CDNA.
             let ends = [
                 "memory_redzone",
+                "memory_redzone_before",
                 "memory_misaligned_atomic",
                 "memory_lds_out_of_bounds",
             ]
@@ -208,6 +209,18 @@ fn a_red_zone_keeps_neighbours_apart() {
         (&fault["bytes"], &fault["offset"]),
         (&json!(5120), &json!(73728))
     );
+    // Of two in whose red zones it falls the nearer one, here the later one.
+    let found = faults(
+        "memory_redzone_before",
+        "memcheck:redzone=1048576",
+        ARGUMENTS,
+    );
+    let fault = &found[0];
+    assert_eq!(fault["allocation"], "buffer `arg1`", "{fault}");
+    assert_eq!(
+        (&fault["side"], &fault["distance"], &fault["offset"]),
+        (&json!("before"), &json!(4), &json!(-4))
+    );
     assert!(wishes("memcheck").redzone.is_none());
     let chosen = Chosen {
         plugins: vec!["memcheck:redzone=0".parse().expect("a selection")],
@@ -233,6 +246,21 @@ fn reads_of_memory_that_nothing_has_written_are_found() {
     assert!(of("good_global_ranges", ARGUMENTS).is_empty());
     let found = of("good_global_ranges", ["buf:8192", "buf:5120", "buf:256"]);
     assert_eq!(found[0]["allocation"], "buffer `arg1`", "{found:?}");
+}
+
+/// The kernarg segment is read by all waves: 16 of gfx942, which are remembered, and 32 of gfx1201.
+#[test]
+fn readers_that_are_forgotten_are_counted() {
+    for (target, forgets) in [(Target::Gfx942, false), (Target::Gfx1201, true)] {
+        let code = code("seeded", target);
+        let launch = launch(&code, "good_lds_barrier");
+        let watching = Watching::new(&["race"]);
+        let run = Run::new(&launch).go(&launch, &watching.plugins, 1);
+        run.expect("runs");
+        let records = watching.records(0);
+        let forgotten = records[0]["forgotten_readers"].as_u64().expect("a number");
+        assert_eq!(forgotten > 0, forgets, "{target}: {records:?}");
+    }
 }
 
 #[test]
@@ -275,13 +303,18 @@ fn registers_that_nothing_has_written_are_named() {
 /// A copy to LDS is told with the wait that it needs, also where another wave uses it behind a barrier.
 #[test]
 fn copies_to_lds_are_told_with_their_wait() {
-    for (target, wait) in [
-        (Target::Gfx942, "s_waitcnt vmcnt(0)"),
-        (Target::Gfx950, "s_waitcnt vmcnt(0)"),
-        (Target::Gfx1250, "s_wait_asynccnt 0x0"),
+    let (vmcnt, asynccnt) = ("s_waitcnt vmcnt(0)", "s_wait_asynccnt 0x0");
+    let (global, buffer) = ("hazard_race_lds_copy", "hazard_race_lds_buffer");
+    for (target, wait, name) in [
+        (Target::Gfx90a, vmcnt, buffer),
+        (Target::Gfx942, vmcnt, buffer),
+        (Target::Gfx950, vmcnt, buffer),
+        (Target::Gfx942, vmcnt, global),
+        (Target::Gfx950, vmcnt, global),
+        (Target::Gfx1250, asynccnt, global),
     ] {
         let code = code("seeded", target);
-        for kernel in ["hazard_race_lds_copy", "hazard_race_lds_copy_barrier"] {
+        for kernel in [name, &format!("{name}_barrier")] {
             let launch = launch(&code, kernel);
             let watching = Watching::new(&["data_hazard"]);
             let run = Run::new(&launch).go(&launch, &watching.plugins, 1);
@@ -290,7 +323,7 @@ fn copies_to_lds_are_told_with_their_wait() {
             assert_eq!(fault["hazard"], "lds_read", "{fault}");
             assert_eq!(fault["wait"], wait, "{fault}");
             let own = fault["wave"] == fault["copied_by"];
-            assert_eq!(own, kernel == "hazard_race_lds_copy", "{fault}");
+            assert_eq!(own, kernel == name, "{fault}");
         }
     }
 }

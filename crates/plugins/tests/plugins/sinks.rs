@@ -134,7 +134,7 @@ fn a_file_has_one_writer() {
         }
         let count = |name: &str| text.matches(&format!("\"plugin\":\"{name}\"")).count();
         let counts = ["throughput", "instruction_mix", "logging"].map(count);
-        assert_eq!(counts, [2, 2, 4], "{text}");
+        assert_eq!(counts, [2, 2, 3], "{text}");
     }
     // Processes of a run add to it.
     let sinks = Sinks {
@@ -146,7 +146,7 @@ fn a_file_has_one_writer() {
     Run::new(&launch).go(&launch, &plugins, 1).expect("runs");
     let after = std::fs::read_to_string(at("s.jsonl")).expect("there");
     assert!(
-        after.starts_with(&before) && after.lines().count() == 16,
+        after.starts_with(&before) && after.lines().count() == 14,
         "{after}"
     );
 

@@ -6,11 +6,12 @@ use rocjitsu_lanes::matrix::{Element, Form, Sums};
 use super::super::assembler::{
     Arg, CompileError, half, masked, with2, with2_imm, with3, with3_imm,
 };
-use super::{Made, Maker, OF_B, Panel, area_rows, flips, is_float, pool, zmm};
+use super::{Made, Maker, OF_B, Panel, XOR, flips, is_float, pool, zmm};
 use crate::matrix::Product;
 
-const AND: Code = Code::EVEX_Vpandd_zmm_k1z_zmm_zmmm512b32;
-const XOR: Code = Code::EVEX_Vpxord_zmm_k1z_zmm_zmmm512b32;
+pub const AND: Code = Code::EVEX_Vpandd_zmm_k1z_zmm_zmmm512b32;
+/// Where a factor is, while A is decoded.
+const FACTOR: usize = 15;
 
 impl Maker {
     /// A's or B's vectors of f32, or of four bytes, in the area: by k, then side by side.
@@ -23,7 +24,19 @@ impl Maker {
         let [m, n, k] = form.shape();
         let width = [m, n][of] / 16;
         let sides = width * form.blocks();
-        let first = self.rows(area_rows(form) * sides);
+        let groups = self.groups;
+        let whole = groups.is_some_and(|groups| groups.whole.is_some());
+        let first = self.rows(self.operand_rows(form));
+        if groups.is_some() {
+            self.prepare_exponents(form.elements()[of])?;
+        }
+        if whole {
+            self.prepare_pairs()?;
+        }
+        let missing = missing(form);
+        if of == 0 && missing != 0 && !whole {
+            self.immediate(zmm(FACTOR), ((127 + missing) as u32) << 23)?;
+        }
         // Bytes stay together.
         let items = if is_float(form) { form.per_word() } else { 1 };
         let words = (0..k).step_by(form.per_word());
@@ -36,10 +49,25 @@ impl Maker {
                     form.b(block, k, at)
                 };
                 let from = self.row(register, place)?;
+                if let Some(groups) = groups {
+                    let (_, at) = groups.place(form, side, k);
+                    self.exponents(form.elements()[of], from, 64 * first as i64 + at)?;
+                }
+                if whole && let Some(groups) = groups {
+                    let (row, _) = groups.place(form, side, k);
+                    self.decoded ^= 4;
+                    for (i, x) in self.pairs(from)?.into_iter().enumerate() {
+                        self.store(Self::area(first + row + i), x)?;
+                    }
+                    continue;
+                }
                 let decoded = self.decode(form, of, from)?;
                 for (i, x) in decoded.into_iter().take(items).enumerate() {
-                    let row = word * items + i;
-                    self.store(Self::area(first + row * sides + side), x)?;
+                    let row = match groups {
+                        Some(groups) => groups.place(form, side, k + i).0,
+                        None => (word * items + i) * sides + side,
+                    };
+                    self.store(Self::area(first + row), x)?;
                 }
             }
         }
@@ -69,11 +97,17 @@ impl Maker {
                 }
                 Ok([x, x, x, x])
             }
+            Element::Xf32 => {
+                self.load(x, from)?;
+                let kept = self.constant(pool::XF32);
+                self.three(AND, x, x, kept)?;
+                Ok([x, x, x, x])
+            }
             Element::I8 | Element::Iu8 => {
                 self.load(x, from)?;
                 if let Sums::Bytes { signed } = form.sums()
                     && flips(signed)
-                    && of == 1
+                    && of == 0
                 {
                     let signs = self.constant(pool::SIGNS);
                     self.three(XOR, x, x, signs)?;
@@ -107,11 +141,11 @@ impl Maker {
                 self.asm.put(with2_imm(shift, x, Arg::Mem(from), 8))?;
                 self.load(y, from)?;
                 for x in [x, y] {
-                    if element == Element::Fp8 {
+                    if is_e4m3(element) {
                         self.e4m3_as_f16(x)?;
                     }
                 }
-                if element == Element::Bf8 {
+                if !is_e4m3(element) {
                     let upper = self.constant(pool::BYTES);
                     self.three(AND, y, y, upper)?;
                 }
@@ -119,11 +153,9 @@ impl Maker {
                 self.halves(y, high_y)?;
                 let all = [x, y, high_x, high_y];
                 // Products lack the factors of both.
-                let factors = form.elements().into_iter().filter(|&x| x == Element::Fp8);
-                if let (0, factor @ 1..) = (of, factors.count()) {
-                    let at = [pool::E4M3_FACTOR, pool::E4M3_FACTOR2][factor - 1];
+                if of == 0 && missing(form) != 0 {
                     for x in all {
-                        let factor = self.constant(at);
+                        let factor = Arg::Reg(zmm(FACTOR));
                         self.three(Code::EVEX_Vmulps_zmm_k1z_zmm_zmmm512b32_er, x, x, factor)?;
                     }
                 }
@@ -176,14 +208,14 @@ impl Maker {
         self.asm.put(zeroing(normal))
     }
 
-    /// 128 times the sums of the bytes of A's rows in the area; less than zero for signed ones.
+    /// 128 times the sums of the bytes of B's columns in the area; less than zero for signed ones.
     pub fn byte_sums(&mut self, product: &Product, signed: bool) -> Result<usize, CompileError> {
-        if let Some(first) = self.known(product.a, 2) {
+        if let Some(first) = self.known(product.b, 2) {
             return Ok(first);
         }
         let form = &product.form;
-        let [m, _, k] = form.shape();
-        let width = m / 16;
+        let [_, n, k] = form.shape();
+        let width = n / 16;
         let first = self.rows(width * form.blocks());
         let ones = self.spread(pool::ONES)?;
         let clear = |to: Register| with3(XOR, to, to, Arg::Reg(to));
@@ -192,8 +224,8 @@ impl Maker {
             let (sum, x) = (zmm(OF_B + side % 4), zmm(OF_B + 4 + side % 4));
             self.asm.put(clear(sum))?;
             for k in (0..k).step_by(4) {
-                let place = form.a(side / width, 16 * (side % width), k);
-                let from = self.row(product.a, place)?;
+                let place = form.b(side / width, k, 16 * (side % width));
+                let from = self.row(product.b, place)?;
                 if signed {
                     self.three(dot, sum, ones, Arg::Mem(from))?;
                 } else {
@@ -215,7 +247,7 @@ impl Maker {
             self.store(Self::area(first + side), sum)?;
         }
         self.panels.push(Panel {
-            register: product.a,
+            register: product.b,
             of: 2,
             first,
         });
@@ -223,8 +255,23 @@ impl Maker {
     }
 }
 
+fn is_e4m3(element: Element) -> bool {
+    matches!(element, Element::Fp8 | Element::Fp8Fnuz)
+}
+
+/// log2 of what products of elements of eight bits are larger by than those of what is decoded of them.
+fn missing(form: &Form) -> i32 {
+    let of = |element| match element {
+        Element::Fp8 => 8,
+        Element::Fp8Fnuz => 7,
+        Element::Bf8Fnuz => -1,
+        _ => 0,
+    };
+    form.elements().into_iter().map(of).sum()
+}
+
 /// Lanes without a bit in the mask become zero.
-fn zeroing(
+pub fn zeroing(
     instruction: Result<Instruction, iced_x86::IcedError>,
 ) -> Result<Instruction, iced_x86::IcedError> {
     instruction.map(|mut i| {

@@ -4,6 +4,7 @@
 
 mod decode;
 mod double;
+mod fused;
 mod guard;
 mod pool;
 
@@ -12,21 +13,30 @@ use rocjitsu_lanes::matrix::{Form, Place, Sums};
 
 use super::SPILL_ROWS;
 use super::assembler::{
-    Arg, Assembler, CompileError, MASK_INDEX, ROW_INDEX, SCALARS, SPILL, masked, with2, with3,
-    with3_imm,
+    Arg, Assembler, CompileError, MASK_INDEX, ROW_INDEX, SCALARS, SPILL, masked, with2, with2_imm,
+    with3, with3_imm,
 };
 use super::emit::Emitted;
 use super::host::Host;
 use crate::matrix::{Product, Start};
 use crate::registers::VectorRegisters;
-use guard::Bounds;
+use fused::Groups;
+use guard::{Bounds, NOT_BELOW};
 
 /// `vcmpps`: neither operand is NaN; one is.
 const ORDERED: u32 = 7;
 const UNORDERED: u32 = 3;
 
+/// Masks in which lanes that are no NaN are noted, from K1 on.
+const NAN_MASKS: usize = 4;
+/// Masks of accumulators that need no care.
+const LARGE: [Register; 2] = [Register::K5, Register::K6];
+
 /// Adds products of f32 to sums.
 const FMA: Code = Code::EVEX_Vfmadd231ps_zmm_k1z_zmm_zmmm512b32_er;
+
+const XOR: Code = Code::EVEX_Vpxord_zmm_k1z_zmm_zmmm512b32;
+const ADD: Code = Code::EVEX_Vpaddd_zmm_k1z_zmm_zmmm512b32;
 
 /// Vector registers of sums.
 const SUMS: usize = 16;
@@ -45,43 +55,65 @@ const END: Register = ROW_INDEX;
 /// Operands for which the area has no room.
 pub fn emit(products: &[Product], lanes: u32) -> Result<Emitted, CompileError> {
     let mut bytes = pool::bytes();
-    let maker = |at: usize| Maker {
-        asm: Assembler::new(Host::Avx512, at as u64, false),
-        lanes,
-        panels: Vec::new(),
-        used: 0,
-        other: 0,
-        decoded: 0,
-        checked: 0,
-    };
-    let mut aside = maker(bytes.len());
-    aside.canonical(products)?;
-    bytes.extend(aside.asm.finish());
     let form = &products[0].form;
-    let outside = bytes.len();
-    if Bounds::of(form).is_some() {
-        let mut maker = maker(outside);
-        maker.outside()?;
-        bytes.extend(maker.asm.finish());
+    let has_dots = std::arch::is_x86_feature_detected!("avx512vnni");
+    if !has_dots && matches!(form.sums(), Sums::Bytes { .. }) {
+        return Err(CompileError::Room("dot products of bytes"));
     }
-    let core = bytes.len();
-    if form.sums() != Sums::Double {
-        let mut maker = maker(core);
-        maker.core(form)?;
-        bytes.extend(maker.asm.finish());
+    let maker = |groups: Option<Groups>| {
+        move |at: usize| Maker {
+            asm: Assembler::new(Host::Avx512, at as u64, false),
+            lanes,
+            groups,
+            panels: Vec::new(),
+            used: 0,
+            other: 0,
+            decoded: 0,
+            checked: 0,
+        }
+    };
+    let groups = Groups::of(form);
+    let plain = maker(groups);
+    if makes_nan(form) {
+        append(&mut bytes, &plain, &|maker| maker.canonical(products))?;
     }
-    let entry = bytes.len();
-    let mut main = maker(entry);
-    if let Some(bounds) = Bounds::of(form) {
-        main.guard(products, bounds, outside as u64)?;
+    let bounds = Bounds::of(form);
+    let mut entry = bytes.len();
+    if bounds.is_some() {
+        append(&mut bytes, &plain, &Maker::outside)?;
     }
-    main.products(products, core as u64)?;
-    if is_float(form) {
-        main.check(form.sums(), pool::SIZE as u64)?;
+    // Each goes to the one before it if operands are not within its bounds.
+    let small = Groups::of_small(form).filter(|_| has_dots);
+    let small = small.map(|groups| (Some(groups), Some(Bounds::Small)));
+    for (groups, bounds) in [Some((groups, bounds)), small].into_iter().flatten() {
+        let maker = maker(groups);
+        let core = Maker::cores(form, groups, &mut bytes, &maker)?;
+        let outside = entry as u64;
+        entry = append(&mut bytes, &maker, &|maker| {
+            if let Some(bounds) = bounds {
+                maker.guard(products, bounds, outside)?;
+            }
+            maker.products(products, core as u64)?;
+            if makes_nan(form) {
+                maker.check(form.sums(), pool::SIZE as u64)?;
+            }
+            maker.leave()
+        })?;
     }
-    main.leave()?;
-    bytes.extend(main.asm.finish());
     Ok(Emitted { bytes, entry })
+}
+
+/// Appends code. Returns where it begins.
+fn append(
+    bytes: &mut Vec<u8>,
+    maker: &dyn Fn(usize) -> Maker,
+    emit: &dyn Fn(&mut Maker) -> Made,
+) -> Result<usize, CompileError> {
+    let at = bytes.len();
+    let mut maker = maker(at);
+    emit(&mut maker)?;
+    bytes.extend(maker.asm.finish());
+    Ok(at)
 }
 
 /// Whether products of a form look at their operands first, and may return 1.
@@ -115,10 +147,23 @@ fn area_rows(form: &Form) -> usize {
     if is_float(form) { k } else { k / 4 }
 }
 
-/// Whether bytes of both operands are signed, or of none: the host multiplies unsigned bytes by signed ones, so B's get
-/// another sign, that is 128 more or less, and each sum 128 times the sum of its bytes of A less or more.
+/// Whether bytes of both operands are signed, or of none: the host multiplies unsigned bytes by signed ones, so A's get
+/// another sign, that is 128 more or less, and each sum 128 times the sum of its bytes of B less or more.
 fn flips([a, b]: [bool; 2]) -> bool {
     a == b
+}
+
+/// Whether A gets another sign, and if so, whether bytes were signed.
+fn flipped(form: &Form) -> Option<bool> {
+    match form.sums() {
+        Sums::Bytes { signed } if flips(signed) => Some(signed[0]),
+        _ => None,
+    }
+}
+
+/// Whether results are looked at for NaN.
+fn makes_nan(form: &Form) -> bool {
+    is_float(form) && Groups::of(form).is_none()
 }
 
 fn is_float(form: &Form) -> bool {
@@ -128,7 +173,7 @@ fn is_float(form: &Form) -> bool {
 /// An operand decoded to rows of the area.
 struct Panel {
     register: u32,
-    /// 0 of A, 1 of B, 2 of the sums of A's bytes.
+    /// 0 of A, 1 of B, 2 of the sums of B's bytes.
     of: usize,
     first: usize,
 }
@@ -136,6 +181,8 @@ struct Panel {
 struct Maker {
     asm: Assembler,
     lanes: u32,
+    /// If products are by CDNA 3's rule.
+    groups: Option<Groups>,
     panels: Vec<Panel>,
     /// Rows of the area that are used.
     used: usize,
@@ -235,28 +282,86 @@ impl Maker {
 
     fn products(&mut self, products: &[Product], core: u64) -> Made {
         let form = products[0].form;
+        if let Some(groups) = self.groups {
+            return products
+                .iter()
+                .try_for_each(|p| self.fused(p, groups, core));
+        }
         if is_float(&form) {
-            for n in 1..=6 {
+            for n in 1..=NAN_MASKS as u32 {
                 let k = Register::K0 + n;
                 self.three(Code::VEX_Kxnorw_kr_kr_kr, k, k, Arg::Reg(k))?;
             }
         }
-        let double = form.sums() == Sums::Double;
-        let one_strip = form.shape()[..2] == [16, 16] && form.blocks() == 1 && !double;
-        let mut held = false;
-        for (i, product) in products.iter().enumerate() {
-            let goes_on = one_strip
-                && products
-                    .get(i + 1)
-                    .is_some_and(|next| next.d == product.d && next.c == Start::Register(next.d));
-            if double {
-                self.double(product)?;
-            } else {
-                self.words(product, core, held, goes_on)?;
-            }
-            held = goes_on;
+        if form.sums() == Sums::Double {
+            return products.iter().try_for_each(|p| self.double(p));
+        }
+        for run in self.runs(products) {
+            self.words(&run, core)?;
         }
         Ok(())
+    }
+
+    /// Products that go on with the sums of one another, one run for each set of sums. What has accumulators of its own
+    /// does not wait for others, so that they may be done first, if the area has room for the operands of all.
+    fn runs(&self, products: &[Product]) -> Vec<Vec<Product>> {
+        let mut order = products.to_vec();
+        let in_place = |p: &Product| match p.c {
+            Start::Register(c) => c == p.d,
+            Start::Constant(_) => true,
+        };
+        if products.iter().all(in_place) && self.needed_rows(products) <= SPILL_ROWS {
+            let first = |d: u32| products.iter().position(|p| p.d == d);
+            order.sort_by_key(|p| first(p.d));
+        }
+        let mut runs: Vec<Vec<Product>> = Vec::new();
+        for product in order {
+            if let Some(run) = runs.last_mut()
+                && run[0].d == product.d
+                && product.c == Start::Register(product.d)
+            {
+                run.push(product);
+                if self.needed_rows(run) <= SPILL_ROWS {
+                    continue;
+                }
+                run.pop();
+            }
+            runs.push(vec![product]);
+        }
+        runs
+    }
+
+    /// Rows of the area that an operand takes.
+    fn operand_rows(&self, form: &Form) -> usize {
+        let sides = form.shape()[1] / 16 * form.blocks();
+        let plain = area_rows(form) * sides;
+        self.groups.map_or(plain, |groups| groups.area_rows(form))
+    }
+
+    /// Operands that products are to find in the area: as in [`Panel`], with their rows.
+    fn operands(&self, products: &[Product]) -> Vec<(u32, usize, usize)> {
+        let mut operands = Vec::new();
+        for product in products {
+            let form = &product.form;
+            let sides = form.shape()[1] / 16 * form.blocks();
+            let rows = self.operand_rows(form);
+            let mut add = |operand| {
+                if !operands.contains(&operand) {
+                    operands.push(operand);
+                }
+            };
+            add((product.a, 0, rows));
+            add((product.b, 1, rows));
+            if flipped(form).is_some() {
+                add((product.b, 2, sides));
+            }
+        }
+        operands
+    }
+
+    fn needed_rows(&self, products: &[Product]) -> usize {
+        let operands = self.operands(products);
+        operands.into_iter().map(|(_, _, rows)| rows).sum()
     }
 
     /// Rows of a strip.
@@ -274,11 +379,13 @@ impl Maker {
             .collect()
     }
 
-    /// Loads the accumulators of a strip.
+    /// Loads the accumulators of a strip, to which row `extra` of the area and those behind it, one for each column, are
+    /// added.
     fn accumulators(
         &mut self,
         product: &Product,
         (block, first, rows): (usize, usize, usize),
+        extra: Option<usize>,
     ) -> Made {
         let columns = product.form.shape()[1] / 16;
         for (i, (row, column)) in pairs(first, rows, columns).enumerate() {
@@ -286,18 +393,25 @@ impl Maker {
                 Start::Register(c) => {
                     let place = product.form.d(block, row, 16 * column);
                     let from = self.row(c, place)?;
-                    self.load(zmm(i), from)?;
+                    if extra.is_some() {
+                        self.three(ADD, zmm(i), zmm(OF_B + column), Arg::Mem(from))?;
+                    } else {
+                        self.load(zmm(i), from)?;
+                    }
                 }
-                Start::Constant(0) => {
-                    let (to, code) = (zmm(i), Code::EVEX_Vpxord_zmm_k1z_zmm_zmmm512b32);
-                    self.three(code, to, to, Arg::Reg(to))?;
+                Start::Constant(0) if extra.is_none() => {
+                    let to = zmm(i);
+                    self.three(XOR, to, to, Arg::Reg(to))?;
                 }
                 Start::Constant(bits) => {
                     if i == 0 {
-                        self.immediate(zmm(0), bits as u32)?;
+                        self.immediate(zmm(OTHER), bits as u32)?;
+                    }
+                    if extra.is_some() {
+                        self.three(ADD, zmm(i), zmm(OF_B + column), Arg::Reg(zmm(OTHER)))?;
                     } else {
                         let code = Code::EVEX_Vmovups_zmm_k1z_zmmm512;
-                        self.two(code, zmm(i), Arg::Reg(zmm(0)))?;
+                        self.two(code, zmm(i), Arg::Reg(zmm(OTHER)))?;
                     }
                 }
             }
@@ -327,7 +441,7 @@ impl Maker {
 
     /// Clears the bits of lanes that are NaN in one of two registers.
     fn ordered(&mut self, code: Code, a: Register, b: Register) -> Made {
-        self.checked = self.checked % 6 + 1;
+        self.checked = self.checked % NAN_MASKS + 1;
         let k = Register::K0 + self.checked as u32;
         self.asm
             .put(masked(with3_imm(code, k, a, Arg::Reg(b), ORDERED), k))
@@ -336,7 +450,7 @@ impl Maker {
     /// Goes aside if there were NaN.
     fn check(&mut self, sums: Sums, aside: u64) -> Made {
         let k = |n: u32| Register::K0 + n;
-        for (to, from) in [(1, 2), (3, 4), (5, 6), (1, 3), (1, 5)] {
+        for (to, from) in [(1, 2), (3, 4), (1, 3)] {
             self.three(Code::VEX_Kandw_kr_kr_kr, k(to), k(to), Arg::Reg(k(from)))?;
         }
         let test = if sums == Sums::Double {
@@ -356,84 +470,67 @@ impl Maker {
         self.asm.put(Ok(Instruction::with(Code::Retnq)))
     }
 
-    /// A product whose results have 32 bits. Its core is at `core`. Sums that are `held` are in registers already, and
-    /// those that `goes_on` says stay there.
-    fn words(&mut self, product: &Product, core: u64, held: bool, goes_on: bool) -> Made {
-        let form = &product.form;
+    /// Products that go on with the sums of one another, whose results have 32 bits. Their core is at `core`.
+    fn words(&mut self, run: &[Product], core: u64) -> Made {
+        let form = &run[0].form;
         let [m, n, _] = form.shape();
-        let (columns, sides) = (n / 16, n / 16 * form.blocks());
-        let flipped = match form.sums() {
-            Sums::Bytes { signed } if flips(signed) => Some(signed[0]),
-            _ => None,
-        };
-        let rows = area_rows(form) * sides;
-        let of_sums = if flipped.is_some() { sides } else { 0 };
-        self.make_room(&[
-            (product.a, 0, rows),
-            (product.b, 1, rows),
-            (product.a, 2, of_sums),
-        ])?;
-        let (a, b) = (self.panel(product, 0)?, self.panel(product, 1)?);
-        let extra = match flipped {
-            Some(signed) => Some(self.byte_sums(product, signed)?),
-            None => None,
-        };
+        let columns = n / 16;
+        self.make_room(&self.operands(run))?;
+        let mut panels = Vec::new();
+        for product in run {
+            let (a, b) = (self.panel(product, 0)?, self.panel(product, 1)?);
+            let extra = match flipped(form) {
+                Some(signed) => Some(self.byte_sums(product, signed)?),
+                None => None,
+            };
+            panels.push((a, b, extra));
+        }
         for strip in Self::strips(form) {
             let (block, first, rows) = strip;
-            if !held {
-                self.accumulators(product, strip)?;
-                if form.sums() == Sums::Tree {
-                    (0..rows * columns).try_for_each(|sum| self.flush(zmm(sum)))?;
+            for (i, &(a, b, extra)) in panels.iter().enumerate() {
+                let extra = extra.map(|extra| extra + block * columns);
+                if let Some(extra) = extra {
+                    for column in 0..columns {
+                        self.load(zmm(OF_B + column), Self::area(extra + column))?;
+                    }
                 }
-            }
-            let line = block * m + first;
-            if let Some(extra) = extra {
-                self.add_extra(extra, line, rows, columns)?;
-            }
-            for (to, row, word) in [
-                (OF_A_AT, a + line / 16, line % 16),
-                (OF_B_AT, b + block * columns, 0),
-            ] {
-                let mut from = Self::area(row);
-                from.displacement += 4 * word as i64;
+                if i == 0 {
+                    self.accumulators(&run[0], strip, extra)?;
+                    match form.sums() {
+                        Sums::Tree if form.guard().is_some() => self.large(rows * columns)?,
+                        Sums::Tree => {
+                            (0..rows * columns).try_for_each(|sum| self.flush(zmm(sum)))?;
+                        }
+                        _ => (),
+                    }
+                } else if extra.is_some() {
+                    for sum in 0..rows * columns {
+                        let extra = Arg::Reg(zmm(OF_B + sum % columns));
+                        self.three(ADD, zmm(sum), zmm(sum), extra)?;
+                    }
+                }
+                let line = block * m + first;
+                for (to, row, word) in [
+                    (OF_A_AT, a + line / 16, line % 16),
+                    (OF_B_AT, b + block * columns, 0),
+                ] {
+                    let mut from = Self::area(row);
+                    from.displacement += 4 * word as i64;
+                    self.asm
+                        .put(Instruction::with2(Code::Lea_r64_m, to, from))?;
+                }
                 self.asm
-                    .put(Instruction::with2(Code::Lea_r64_m, to, from))?;
+                    .put(Instruction::with_branch(Code::Call_rel32_64, core))?;
+                self.asm.forget(&[OF_B_AT, END]);
             }
-            self.asm
-                .put(Instruction::with_branch(Code::Call_rel32_64, core))?;
-            self.asm.forget(&[OF_B_AT, END]);
-            if !goes_on {
-                self.results(product, strip)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Adds a word for each row to the sums of a strip: those of the area from row `extra` on, of lines from `line` on.
-    fn add_extra(&mut self, extra: usize, line: usize, rows: usize, columns: usize) -> Made {
-        const ADD: Code = Code::EVEX_Vpaddd_zmm_k1z_zmm_zmmm512b32;
-        for row in 0..rows {
-            let line = line + row;
-            let mut at = Self::area(extra + line / 16);
-            at.displacement += 4 * (line % 16) as i64;
-            let word = if columns == 1 {
-                at.is_broadcast = true;
-                Arg::Mem(at)
-            } else {
-                let to = self.other();
-                self.two(Code::EVEX_Vpbroadcastd_zmm_k1z_xmmm32, to, Arg::Mem(at))?;
-                Arg::Reg(to)
-            };
-            for sum in row * columns..(row + 1) * columns {
-                self.three(ADD, zmm(sum), zmm(sum), word)?;
-            }
+            self.results(&run[0], strip)?;
         }
         Ok(())
     }
 
     /// What all strips of all products of a form do: adds products of rows of the area, from [`OF_A_AT`] and
     /// [`OF_B_AT`] on, to their sums.
-    fn core(&mut self, form: &Form) -> Made {
+    fn core(&mut self, form: &Form, careful: bool) -> Made {
         let [_, n, _] = form.shape();
         let (columns, sides) = (n / 16, n / 16 * form.blocks());
         let length = area_rows(form);
@@ -462,7 +559,7 @@ impl Maker {
         };
         if form.sums() == Sums::Tree {
             for row in 0..rows {
-                self.group(columns, row * columns, |i| of_a(row, i))?;
+                self.group(columns, row * columns, careful, |i| of_a(row, i))?;
             }
         } else {
             for (i, row) in pairs(0, turn, rows) {
@@ -495,7 +592,7 @@ impl Maker {
         const DOT: Code = Code::EVEX_Vpdpbusd_zmm_k1z_zmm_zmmm512b32;
         // The host takes unsigned bytes first, and only its second operand from memory.
         let (code, unsigned) = match sums {
-            Sums::Bytes { signed } => (DOT, !signed[0]),
+            Sums::Bytes { signed } => (DOT, flips(signed) == signed[0]),
             _ => (FMA, false),
         };
         if columns == 1 && !unsigned {
@@ -512,9 +609,93 @@ impl Maker {
         Ok(())
     }
 
-    /// Adds the tree of four products to the sums of a row: vectors of B are by k and column.
-    fn group(&mut self, columns: usize, sum: usize, a: impl Fn(usize) -> MemoryOperand) -> Made {
+    /// What all strips of all products of a form do. Returns where it begins.
+    fn cores(
+        form: &Form,
+        groups: Option<Groups>,
+        bytes: &mut Vec<u8>,
+        maker: &dyn Fn(usize) -> Maker,
+    ) -> Result<usize, CompileError> {
+        match (groups, form.sums()) {
+            (Some(groups), _) => Maker::fused_cores(groups, bytes, maker),
+            (None, Sums::Double) => Ok(bytes.len()),
+            (None, Sums::Tree) if form.guard().is_some() => {
+                Maker::careful_cores(form, bytes, maker)
+            }
+            _ => append(bytes, maker, &|maker| maker.core(form, false)),
+        }
+    }
+
+    /// The cores of trees of bf16. Returns where the one begins that has a look at [`LARGE`].
+    fn careful_cores(
+        form: &Form,
+        bytes: &mut Vec<u8>,
+        maker: &dyn Fn(usize) -> Maker,
+    ) -> Result<usize, CompileError> {
+        let mut put = |emit: &dyn Fn(&mut Maker) -> Made| append(bytes, maker, emit);
+        let jump = |code, to: usize| Instruction::with_branch(code, to as u64);
+        let careful = put(&|maker| maker.core(form, true))?;
+        let quick = put(&|maker| maker.core(form, false))?;
+        let sums = Self::strip_rows(form) * form.shape()[1] / 16;
+        let small = put(&|maker| {
+            maker.are_small(sums)?;
+            maker.asm.put(jump(Code::Jae_rel32_64, careful))?;
+            maker.asm.put(jump(Code::Jmp_rel32_64, quick))
+        })?;
+        put(&|maker| {
+            let k = LARGE[0];
+            maker.two(Code::VEX_Kortestw_kr_kr, k, Arg::Reg(k))?;
+            maker.asm.put(jump(Code::Jae_rel32_64, small))?;
+            maker.asm.put(jump(Code::Jmp_rel32_64, quick))
+        })
+    }
+
+    /// Notes which accumulators need no care: those from 2^-95 on.
+    fn large(&mut self, sums: usize) -> Made {
+        for k in LARGE {
+            self.three(Code::VEX_Kxnorw_kr_kr_kr, k, k, Arg::Reg(k))?;
+        }
+        for sum in 0..sums {
+            let (k, bits) = (LARGE[sum % 2], self.constant(pool::LARGE));
+            let test = Code::EVEX_Vptestmd_kr_k1_zmm_zmmm512b32;
+            self.asm.put(masked(with3(test, k, zmm(sum), bits), k))?;
+        }
+        let [k, other] = LARGE;
+        self.three(Code::VEX_Kandw_kr_kr_kr, k, k, Arg::Reg(other))
+    }
+
+    /// Flushes accumulators, and sets the carry if all are zero or 2^-102 at least.
+    fn are_small(&mut self, sums: usize) -> Made {
+        let [least, x] = [zmm(OF_B), zmm(OF_B + 1)];
+        self.spread_to(least, pool::MINUS_1)?;
+        let ones = self.constant(pool::MINUS_1);
+        for sum in 0..sums {
+            self.flush(zmm(sum))?;
+            let left = Code::EVEX_Vpslld_zmm_k1z_zmmm512b32_imm8;
+            self.asm.put(with2_imm(left, x, Arg::Reg(zmm(sum)), 1))?;
+            // Zero wraps to the largest number.
+            self.three(ADD, x, x, ones)?;
+            let min = Code::EVEX_Vpminud_zmm_k1z_zmm_zmmm512b32;
+            self.three(min, least, least, Arg::Reg(x))?;
+        }
+        let (k, bound) = (Register::K7, self.constant(pool::LEAST));
+        let compare = Code::EVEX_Vpcmpud_kr_k1_zmm_zmmm512b32_imm8;
+        self.asm
+            .put(with3_imm(compare, k, least, bound, NOT_BELOW))?;
+        self.two(Code::VEX_Kortestw_kr_kr, k, Arg::Reg(k))
+    }
+
+    /// Adds the tree of four products to the sums of a row: vectors of B are by k and column. With `careful` sums that are
+    /// subnormal become zeros of their sign.
+    fn group(
+        &mut self,
+        columns: usize,
+        sum: usize,
+        careful: bool,
+        a: impl Fn(usize) -> MemoryOperand,
+    ) -> Made {
         const MULTIPLY: Code = Code::EVEX_Vmulps_zmm_k1z_zmm_zmmm512b32_er;
+        const XOR: Code = Code::EVEX_Vpxord_zmm_k1z_zmm_zmmm512b32;
         const ADD: Code = Code::EVEX_Vaddps_zmm_k1z_zmm_zmmm512b32_er;
         let b = |k: usize, column: usize| zmm(OF_B + k * columns + column);
         // Two pairs of two columns, and two words of A.
@@ -533,8 +714,12 @@ impl Maker {
                 };
                 for column in 0..columns {
                     // A product of -0 makes no difference: accumulators are not -0.
-                    let code = if i == 0 { MULTIPLY } else { FMA };
-                    self.three(code, part(pair, column), b(k, column), spread)?;
+                    let code = if i == 0 && !careful { MULTIPLY } else { FMA };
+                    let to = part(pair, column);
+                    if i == 0 && careful {
+                        self.three(XOR, to, to, Arg::Reg(to))?;
+                    }
+                    self.three(code, to, b(k, column), spread)?;
                 }
             }
         }
@@ -542,6 +727,14 @@ impl Maker {
             let (first, sum) = (part(0, column), zmm(sum + column));
             self.three(ADD, first, first, Arg::Reg(part(1, column)))?;
             self.three(ADD, sum, sum, Arg::Reg(first))?;
+            if careful {
+                let exponent = self.constant(pool::EXPONENT);
+                let test = Code::EVEX_Vptestnmd_kr_k1_zmm_zmmm512b32;
+                self.three(test, Register::K7, sum, exponent)?;
+                let sign = self.constant(pool::SIGN);
+                self.asm
+                    .put(masked(with3(decode::AND, sum, sum, sign), Register::K7))?;
+            }
         }
         Ok(())
     }
@@ -550,9 +743,6 @@ impl Maker {
     fn canonical(&mut self, products: &[Product]) -> Made {
         let form = &products[0].form;
         let [m, n, _] = form.shape();
-        if !is_float(form) {
-            return Ok(());
-        }
         let double = form.sums() == Sums::Double;
         let mut done = Vec::new();
         for product in products {

@@ -114,7 +114,7 @@ fn what_the_program_puts_into_the_place_stays() {
     let read = |page: u64| unsafe { ((at + page * PAGE) as *const u8).read_volatile() };
     assert_eq!((0..PAGES).map(read).sum::<u8>(), 0);
     {
-        let _held = hold(&[at..at + PAGE]);
+        let _held = hold(std::slice::from_ref(&(at..at + PAGE)));
         // SAFETY: pages of this test's, where nothing is.
         unsafe {
             let protection = ProtFlags::READ | ProtFlags::WRITE;
@@ -128,7 +128,6 @@ fn what_the_program_puts_into_the_place_stays() {
     // What somebody else looks at meanwhile is not what this one has lost.
     let mut byte = [0];
     memory.copy_out(VA, &mut byte).unwrap();
-    assert!(memory.copy_out(VA + 5 * PAGE, &mut byte).is_err());
     assert_eq!(take().map(|lost| lost.host), Some(at));
     assert_eq!(take(), None);
     assert_eq!((read(0), read(1)), (9, 9));

@@ -101,8 +101,9 @@ impl Interpreter {
             0x1e => atomic_mem(cx, &p),
             0x23 => {
                 let [control] = p.take()?;
-                let mine = self.xcc.unwrap_or(0) & 7;
-                Ok(match control >> (24 + mine) & 1 {
+                // A queue of all XCCs is executed once: what any of them does, is done.
+                let mine = self.xcc.map_or(0xff, |xcc| 1 << (xcc & 7));
+                Ok(match control >> 24 & mine {
                     0 => Effect::Skip(control & 0x3fff),
                     _ => Effect::Next,
                 })

@@ -12,6 +12,7 @@ mod v512;
 mod vector;
 
 use std::cell::RefCell;
+use std::mem::MaybeUninit;
 
 use super::formats;
 use super::layout::{self, Registers};
@@ -39,6 +40,9 @@ macro_rules! on {
         }
     };
 }
+
+/// Most registers that A or B takes.
+const MAX_INPUTS: usize = 16;
 
 /// Accumulators beside the registers.
 #[repr(align(64))]
@@ -149,17 +153,16 @@ impl Recipe {
         let (a, b) = (&operands.a[..need.a], &operands.b[..need.b]);
         let d = &d[..need.d];
         if self.permutes {
-            // SAFETY: by the contract of this function.
-            let (a, b) = unsafe {
-                (
-                    permuted(a, |lane| layout::broadcast_a(op, lane)),
-                    permuted(b, |lane| layout::permute_b(op, lane)),
-                )
+            let mut rooms = [const { [const { MaybeUninit::uninit() }; MAX_INPUTS] }; 2];
+            let mut rows = [[std::ptr::null(); MAX_INPUTS]; 2];
+            let [room_a, room_b] = &mut rooms;
+            let [rows_a, rows_b] = &mut rows;
+            // SAFETY: by the contract of this function; the rooms live until the end of the block.
+            return unsafe {
+                let a = permuted(a, |lane| layout::broadcast_a(op, lane), room_a, rows_a);
+                let b = permuted(b, |lane| layout::permute_b(op, lane), room_b, rows_b);
+                self.run(op, backend, a, b, operands, d)
             };
-            let a: Vec<_> = a.iter().map(|row| row.as_ptr()).collect();
-            let b: Vec<_> = b.iter().map(|row| row.as_ptr()).collect();
-            // SAFETY: by the contract of this function.
-            return unsafe { self.run(op, backend, &a, &b, operands, d) };
         }
         // SAFETY: by the contract of this function.
         unsafe { self.run(op, backend, a, b, operands, d) }
@@ -642,14 +645,21 @@ fn nibbles_of(op: &MatrixOp, need: &Registers, algorithm: Algorithm) -> Option<B
     ]))
 }
 
-/// Registers with their lanes permuted by CBSZ, ABID or BLGP.
+/// Registers with their lanes permuted by CBSZ, ABID or BLGP, in a room.
 ///
 /// # Safety
 /// The registers must have 64 lanes.
 #[cold]
-unsafe fn permuted(rows: &[*const u32], from: impl Fn(usize) -> usize) -> Vec<[u32; 64]> {
-    rows.iter()
+unsafe fn permuted<'r>(
+    rows: &[*const u32],
+    from: impl Fn(usize) -> usize,
+    room: &mut [MaybeUninit<[u32; 64]>; MAX_INPUTS],
+    places: &'r mut [*const u32; MAX_INPUTS],
+) -> &'r [*const u32] {
+    for ((row, room), place) in rows.iter().zip(room).zip(&mut *places) {
         // SAFETY: by the contract of this function.
-        .map(|row| std::array::from_fn(|lane| unsafe { row.add(from(lane) % 64).read() }))
-        .collect()
+        let lanes = std::array::from_fn(|lane| unsafe { row.add(from(lane) % 64).read() });
+        *place = room.write(lanes).as_ptr();
+    }
+    &places[..rows.len()]
 }

@@ -47,7 +47,7 @@ pub unsafe fn sums<V: Vector, L: Layout, const SPARSE: bool>(
     tile: &Tile,
     shape: &Fused,
     parity: bool,
-) -> Option<Box<Apart>> {
+) -> Option<Apart> {
     // SAFETY: by the contract of this function.
     let tiny = shape.least > 0.0 && unsafe { has_tiny::<V, L>((job, left), tile, shape.least) };
     if !(tiny || shape.specials || shape.all) {
@@ -92,11 +92,11 @@ unsafe fn apart<L: Layout, const SPARSE: bool>(
     tile: &Tile,
     shape: &Fused,
     parity: bool,
-) -> Box<Apart> {
-    let mut apart = Box::new(Apart {
+) -> Apart {
+    let mut apart = Apart {
         lanes: [0; 16],
         sums: [[0; 16]; 16],
-    });
+    };
     let b = scratch.b.as_flattened();
     for row in rows_of::<L>(left) {
         for lane in 0..16 {
