@@ -151,7 +151,7 @@ impl Form {
             }),
             (Sums::Fused { .. }, Element::Bf16) => Some(Guard {
                 elements: [(127 - 49) << 7, (127 + 49) << 7],
-                whole: 0,
+                whole: 0x7,
             }),
             (Sums::Fused { .. }, Element::Xf32) => Some(Guard {
                 elements: [(127 - 49) << 23, (127 + 49) << 23],
@@ -159,7 +159,7 @@ impl Form {
             }),
             (Sums::Fused { .. }, Element::F16) => Some(Guard {
                 elements: [1, 0x7c00],
-                whole: 0,
+                whole: 0x3f,
             }),
             _ => None,
         }
