@@ -450,11 +450,24 @@ fn a_queue_without_that_signal_raises_a_hardware_exception() {
 
 /// Runs an empty kernel to its end.
 fn finish(client: &Client, queue: &mut Queue, page: &Buffer, event: u32, signals: &Buffer) {
+    finish_often(client, queue, (page, event), signals, 1);
+}
+
+/// The same, so many times.
+fn finish_often(
+    client: &Client,
+    queue: &mut Queue,
+    (page, event): (&Buffer, u32),
+    signals: &Buffer,
+    times: u32,
+) {
     let kernel = kernel(client, &[END]);
-    let completion = signal(signals, 256, page, event).unwrap();
-    queue.submit(&packet(&kernel, completion)).unwrap();
-    assert!(client.wait(event, 60_000).unwrap().is_some());
-    assert_eq!(signals.word(264).unwrap().load(Ordering::Acquire), 0);
+    for _ in 0..times {
+        let completion = signal(signals, 256, page, event).unwrap();
+        queue.submit(&packet(&kernel, completion)).unwrap();
+        assert!(client.wait(event, 60_000).unwrap().is_some());
+        assert_eq!(signals.word(264).unwrap().load(Ordering::Acquire), 0);
+    }
 }
 
 #[test]
@@ -495,9 +508,7 @@ fn processes_dispatch_side_by_side() {
         let mut line = String::new();
         std::io::stdin().read_line(&mut line).unwrap();
         assert_eq!(line, "go on\n");
-        for _ in 0..20 {
-            finish(&client, &mut free, &page, event, &signals);
-        }
+        finish_often(&client, &mut free, (&page, event), &signals, 20);
         assert_eq!(
             (busy.read_index().unwrap(), free.read_index().unwrap()),
             (0, 20)

@@ -78,7 +78,9 @@ fn make_mark() {
             0i64,
         );
         let page = std::ptr::with_exposed_provenance_mut::<AtomicU8>(page as usize);
-        if page.addr() % PAGE == 0 && libc::madvise(page.cast(), PAGE, libc::MADV_WIPEONFORK) == 0 {
+        if page.addr().is_multiple_of(PAGE)
+            && libc::madvise(page.cast(), PAGE, libc::MADV_WIPEONFORK) == 0
+        {
             (*page).store(1, Ordering::Relaxed);
             MARK.store(page, Ordering::Release);
         }

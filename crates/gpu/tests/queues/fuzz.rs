@@ -24,7 +24,7 @@ fn rings_of_random_packets_end_or_fault() {
                 // Kernels and barriers; addresses that are mapped, and others.
                 (0, _) if word.is_multiple_of(16) => (2 + next() % 5) | next() << 16,
                 (1, true) => 3 << 30 | (next() % 8) << 16 | PM4[next() as usize % PM4.len()] << 8,
-                (2, true) => next() % 20 | (next() % 5) << 8,
+                (2, true) => (next() % 20) | ((next() % 5) << 8),
                 _ if next() % 2 == 0 => 0x10_0000 * (1 + next() % 4) + next() % 512 * 8,
                 _ => next() % 64,
             };

@@ -1,6 +1,7 @@
 /* Memory that the program lent to the GPU and that goes away, seen by a hook or not, while the GPU uses it: each time the
    program lives on and hears of a memory fault. Signals of its own are none of the driver's business. */
 #include "check.h"
+#include <malloc.h>
 #include <setjmp.h>
 #include <sys/shm.h>
 #include <time.h>
@@ -267,6 +268,9 @@ static void shrinks(char *at, size_t bytes) {
 }
 
 static void a_data_segment_that_shrinks_is_a_fault(void) {
+    /* What is allocated from here on finds room before what follows. */
+    CHECK(mallopt(M_TRIM_THRESHOLD, 256 * MIB) && mallopt(M_MMAP_THRESHOLD, 32 * MIB));
+    free(malloc(16 * MIB));
     open_gpu();
     char *old = sbrk(4 * MIB);
     memset(old, 7, 4 * MIB);
