@@ -3,6 +3,7 @@
 //! `scratch` gives them private memory, `suspend` stops them and goes on.
 
 mod board;
+mod claims;
 mod environment;
 mod error;
 mod image;
@@ -12,6 +13,7 @@ mod launch;
 mod model;
 mod origin;
 mod pause;
+mod round;
 mod scratch;
 mod slice;
 mod spin;

@@ -9,10 +9,11 @@ use rocjitsu_exec::wave::Waiting;
 
 use super::board::Claim;
 use super::launch::Resident;
+use super::round::Round;
 use super::slice::Hands;
 use super::suspend::At;
 use super::team::Team;
-use super::worker::{ALONE, Round};
+use super::worker::ALONE;
 use super::{DispatchError, Shared};
 
 /// The shortest turn that may be worth another thread: some times what it takes to learn that another thread has come to

@@ -18,13 +18,15 @@ use rocjitsu_exec::memory::MemoryPort;
 use rocjitsu_exec::run::Counts;
 use rocjitsu_exec::wave::{Barrier, Buffers, Unit, Waiting};
 
+use super::claims::Claims;
 use super::environment::FloatEnvironment;
 use super::launch::{self, Resident};
+use super::round::{Manner, round};
 use super::slice::{Hands, Slice};
-use super::spread::{Experience, PROBE, Plan};
-use super::suspend::{At, Position, Who, Why};
+use super::spread::{Experience, Plan};
+use super::suspend::{At, Who, Why};
 use super::watch::Runner;
-use super::{DispatchError, Shared, team};
+use super::{DispatchError, Shared};
 use crate::memory::Flight;
 
 /// Instructions that a wave may execute before others get their turn.
@@ -32,9 +34,6 @@ pub const QUANTUM: u64 = 1 << 18;
 
 /// How long a worker works alone on a small dispatch before it asks for help: about what waking a thread takes.
 pub const ALONE: Duration = Duration::from_micros(20);
-
-/// A turn of a dispatch's last workgroup behind which it may be worth it to give others away: some times what that takes.
-const TAKES_LONG: Duration = Duration::from_micros(4);
 
 /// Rounds in which all waves sleep, after which the worker sleeps too, and for how long.
 const IDLE_ROUNDS: u32 = 64;
@@ -119,66 +118,6 @@ impl Cluster {
     }
 }
 
-/// What one round through the waves of a workgroup did.
-#[derive(Default)]
-pub struct Round {
-    /// A wave came to an end or to a barrier.
-    pub advanced: bool,
-    /// A wave can go on later.
-    pub spins: bool,
-    /// One of these used up its turn.
-    pub busy: bool,
-    /// A wave waits for global wave sync.
-    pub queued: bool,
-    /// Turns that waves had.
-    pub turns: u32,
-    /// The last of these lasted long and was broken off.
-    pub long: bool,
-}
-
-/// How many clusters a worker claims at a time: one, unless they are over so soon that threads would get in each other's way.
-struct Claims {
-    count: u64,
-    last: Instant,
-    /// The first workgroup that nobody had claimed when this worker did so last.
-    behind: u64,
-}
-
-impl Claims {
-    /// The most clusters.
-    const MOST: u64 = 64;
-    /// Clusters of a dispatch for each thread from which on one claims more than one.
-    const MANY: u64 = 64;
-    /// How long those that were claimed together may take: some dozen times what a claim costs where the cores are far from
-    /// each other. Workgroups that wait for earlier ones wait about as long.
-    const BRIEF: Duration = Duration::from_micros(20);
-
-    /// How many to claim now, of `total`.
-    fn count(&mut self, shared: &Shared<'_>, total: u64) -> u64 {
-        let threads = shared.threads as u64;
-        // What is suspended has no workgroups that are claimed and not started.
-        if threads == 1 || total < Claims::MANY * threads || shared.options.stops.is_some() {
-            return 1;
-        }
-        let now = Instant::now();
-        let took = now - std::mem::replace(&mut self.last, now);
-        // Asking how near the end is would fetch the number's cache line twice.
-        let left = total.saturating_sub(self.behind / shared.cluster_size());
-        self.adapt(took, left / threads)
-    }
-
-    /// The same where those claimed before `took` so long and each thread has a `share` of the rest.
-    fn adapt(&mut self, took: Duration, share: u64) -> u64 {
-        self.count = if took < Claims::BRIEF {
-            (2 * self.count).min(Claims::MOST)
-        } else {
-            (self.count / 2).max(1)
-        };
-        // Near the end all threads have something to do.
-        self.count.min(share / 4).max(1)
-    }
-}
-
 struct Worker<'s, 'a> {
     hands: Hands<'s, 'a>,
     experience: Experience,
@@ -239,11 +178,7 @@ pub fn run(shared: &Shared<'_>, recruit: Option<&dyn Fn()>) {
         told: None,
         ended: 0,
         claimed: 0..0,
-        claims: Claims {
-            count: 1,
-            last: Instant::now(),
-            behind: 0,
-        },
+        claims: Claims::new(),
     };
     worker.hands.unit.gws = device.sync.gws.clone();
     worker.hands.unit.issuer = shared.issuer();
@@ -707,141 +642,6 @@ impl Worker<'_, '_> {
     }
 }
 
-/// How a round is to go.
-#[derive(Clone, Copy, Debug)]
-enum Manner {
-    /// Through all waves.
-    Plain,
-    /// It stops behind a turn of [`TAKES_LONG`] when a thread has nothing to do, which might take some of the others.
-    Watchful,
-    /// It stops early at a turn that lasts long. The worker started then.
-    Measured(Instant),
-}
-
-/// Gives each wave of a workgroup that can run its turn.
-fn round(
-    hands: &mut Hands<'_, '_>,
-    resident: &mut Resident,
-    manner: Manner,
-) -> Result<Round, DispatchError> {
-    let shared = hands.shared;
-    let mut done = Round::default();
-    let Resident {
-        group,
-        waves,
-        was_shared,
-        spinning,
-        position,
-        ..
-    } = resident;
-    let count = waves.len();
-    let from = position.take().unwrap_or_else(|| Position {
-        // Where the waves always ran one after the other, the first one that is ready is the one whose turn it is.
-        first: match *was_shared {
-            true => team::first_turn(waves) as u32,
-            false => 0,
-        },
-        place: 0,
-        left: QUANTUM,
-    });
-    // Those before it may have.
-    done.advanced = from.place > 0;
-    let mut left = from.left;
-    for place in from.place..count as u32 {
-        let quantum = std::mem::replace(&mut left, QUANTUM);
-        let mut at = (from.first + place) as usize;
-        if at >= count {
-            at -= count;
-        }
-        if *was_shared && team::is_ahead(waves, at, group) {
-            continue;
-        }
-        let Some(wave) = waves.get_mut(at) else { break };
-        match wave.waiting {
-            Waiting::Ended => continue,
-            Waiting::Barrier(_) if !barrier::ready(wave, group) => continue,
-            Waiting::Gws(wait) if !hands.unit.gws.ready(wait) => {
-                done.queued = true;
-                continue;
-            }
-            _ => {}
-        }
-        let watched = matches!(manner, Manner::Watchful).then(Instant::now);
-        let slice = match manner {
-            Manner::Plain | Manner::Watchful => {
-                let bit = 1 << (at % 64);
-                let mut spun = *spinning & bit != 0;
-                let slice = hands.turn(group, wave, quantum, &mut spun);
-                *spinning = *spinning & !bit | if spun { bit } else { 0 };
-                slice
-            }
-            Manner::Measured(started) => {
-                let mut left = quantum;
-                loop {
-                    let slice = hands.slice(group, wave, PROBE);
-                    left = left.saturating_sub(PROBE);
-                    if !matches!(slice, Ok(Slice::Turn { busy: true })) || left == 0 {
-                        break slice;
-                    }
-                    if started.elapsed() > ALONE {
-                        done.long = true;
-                        break slice;
-                    }
-                }
-            }
-        };
-        done.turns += 1;
-        match slice {
-            Ok(Slice::Ended) => {
-                hands.runner.wave_ends(group, wave)?;
-                group.live -= 1;
-                done.advanced = true;
-            }
-            Ok(Slice::Waits) => done.advanced = true,
-            // It goes on at once.
-            Ok(Slice::Turn { .. }) if done.long => done.advanced = true,
-            Ok(Slice::Turn { busy }) => {
-                done.spins = true;
-                done.busy |= busy;
-            }
-            Ok(Slice::Hit { left }) => {
-                *position = Some(Position {
-                    place,
-                    left,
-                    ..from
-                });
-                done.spins = true;
-                break;
-            }
-            Err(fault) => {
-                shared.halt.fails(At::of(group, wave));
-                *position = Some(Position {
-                    place,
-                    left: quantum,
-                    ..from
-                });
-                return Err(shared.failure_of(fault, group.id, wave));
-            }
-        }
-        if done.long {
-            break;
-        }
-        let gives_away = || {
-            let took_long = watched.is_some_and(|start| start.elapsed() > TAKES_LONG);
-            took_long && shared.has_idle_threads()
-        };
-        if shared.abandons(group.linear) || gives_away() {
-            *position = (place + 1 < count as u32).then_some(Position {
-                place: place + 1,
-                left: QUANTUM,
-                ..from
-            });
-            break;
-        }
-    }
-    Ok(done)
-}
-
 /// Waves that the text of a deadlock names.
 const NAMED: usize = 32;
 
@@ -896,20 +696,5 @@ mod tests {
         assert_eq!(Kit::take(&mut kits).thread, Some(other));
         assert_eq!(Kit::take(&mut kits).thread, Some(other));
         assert_eq!(Kit::take(&mut kits).thread, None);
-    }
-
-    #[test]
-    fn brief_workgroups_are_claimed_together_and_the_last_ones_alone() {
-        let mut claims = Claims {
-            count: 1,
-            last: Instant::now(),
-            behind: 0,
-        };
-        let brief = Claims::BRIEF / 2;
-        let counts: Vec<u64> = (0..8).map(|_| claims.adapt(brief, 1 << 20)).collect();
-        assert_eq!(counts, [2, 4, 8, 16, 32, 64, 64, 64]);
-        assert_eq!(claims.adapt(brief, 40), 10);
-        assert_eq!(claims.adapt(brief, 3), 1);
-        assert_eq!(claims.adapt(2 * Claims::BRIEF, 1 << 20), 32);
     }
 }
