@@ -21,7 +21,7 @@ use rocjitsu_exec::wave::{Barrier, Buffers, Unit, Waiting};
 use super::claims::Claims;
 use super::environment::FloatEnvironment;
 use super::launch::{self, Resident};
-use super::round::{Manner, round};
+use super::round::{Manner, Round, round};
 use super::slice::{Hands, Slice};
 use super::spread::{Experience, Plan};
 use super::suspend::{At, Who, Why};
