@@ -179,6 +179,20 @@ fn what_the_program_would_only_meet_later_is_refused_before_it_runs() {
             .unwrap();
         assert_eq!(output.status.code(), Some(status), "{value:?}");
     }
+    let limited = "ulimit -f 1024; exec \"$0\" run -- echo ran";
+    let program = env!("CARGO_BIN_EXE_rocjitsu");
+    let output = Command::new("sh").args(["-c", limited, program]).output();
+    let output = output.unwrap();
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("1048576 bytes") || said.contains("524288 bytes"),
+        "{said}"
+    );
+    assert!(
+        said.contains("ulimit -f unlimited") && output.stdout.is_empty(),
+        "{said}"
+    );
     for (plugin, why) in [
         ("nonsense", "there is none of this name"),
         ("race:colour=red", "there is no option `colour`"),

@@ -23,6 +23,7 @@ use rocjitsu_config::{MOST_NODES, PluginOptions};
 use rocjitsu_debug::{Address, Listener};
 use rocjitsu_gpu::dispatch::jit;
 use rocjitsu_lanes::Backend;
+use rustix::process::{Resource, getrlimit};
 
 use super::ending::{ANY_PORT, debugger_address};
 use super::fidelity::FidelityArgs;
@@ -133,6 +134,7 @@ pub fn run(args: &Args, _: &mut Output) -> Result<Status> {
     // The library in the program would have no way to refuse.
     jit::Options::from_environment().map_err(UsageError)?;
     check_lanes(std::env::var_os("ROCJITSU_LANES"))?;
+    check_file_sizes()?;
     let library = library::find()?;
     let report = Report::new(options.report.as_deref(), &options.fidelity)?;
     let root = options.root.as_deref().map(root::Root::enter);
@@ -244,6 +246,20 @@ fn watched(options: &Options, configured: &PluginOptions) -> bool {
     !configured.plugins.is_empty()
         || std::env::var_os("ROCJITSU_PLUGINS").is_some()
         || !options.plugins.plugins.is_empty()
+}
+
+/// The least size of the sparse file that is a GPU's memory (`gpu::memory::Arena`), in bytes.
+const SMALLEST_ARENA: u64 = 1 << 40;
+
+/// Refuses a limit of file sizes under which the kernel would end the program, without a word, when it opens a device.
+fn check_file_sizes() -> Result<()> {
+    match getrlimit(Resource::Fsize).current {
+        Some(most) if most < SMALLEST_ARENA => bail!(
+            "files may have {most} bytes here (ulimit -f), and the memory of a simulated GPU is a sparse file of more: \
+             SIGXFSZ would end the program when it opens a device; `ulimit -f unlimited` lifts the limit"
+        ),
+        _ => Ok(()),
+    }
 }
 
 /// Refuses a lane back end that is none, or that this host does not have.
