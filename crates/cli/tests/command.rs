@@ -439,6 +439,11 @@ fn the_doctor_reports_and_answers_for_targets() {
             "{check}"
         );
     }
+    let limited = "ulimit -f 1024; exec \"$0\" doctor";
+    let program = env!("CARGO_BIN_EXE_rocjitsu");
+    let output = Command::new("sh").args(["-c", limited, program]).output();
+    let text = String::from_utf8(output.unwrap().stdout).unwrap();
+    assert!(text.contains("ulimit -f unlimited"), "{text}");
     // By `--gpu`, too, as `run` and `demo`.
     let lib = std::path::Path::new(root).join("usr/lib");
     std::fs::create_dir_all(&lib).unwrap();

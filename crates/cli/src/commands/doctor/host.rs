@@ -5,6 +5,7 @@ use std::path::Path;
 
 use rocjitsu_lanes::Backend;
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create, statvfs};
+use rustix::process::{Resource, getrlimit};
 
 use super::{Check, Verdict};
 use crate::commands::run::library;
@@ -74,6 +75,12 @@ fn kernel(release: &str) -> Check {
 /// Device memory is a sparse memory file, usually of 2^46 bytes; less than 2^40 is too little.
 fn memory_files() -> Check {
     let name = "device memory";
+    let remedy = "lift the limit of file sizes: ulimit -f unlimited";
+    // To go beyond it is a signal that ends the process.
+    if let Some(most) = getrlimit(Resource::Fsize).current {
+        let found = format!("files may have {} at most", bytes(most));
+        return Check::not(Verdict::Bad, name, found, remedy);
+    }
     let fd = match memfd_create("rocjitsu-doctor", MemfdFlags::CLOEXEC) {
         Ok(fd) => fd,
         Err(error) => {
@@ -94,7 +101,7 @@ fn memory_files() -> Check {
             Verdict::Bad,
             name,
             "sparse memory files of 2^40 bytes are refused",
-            "lift the limit of file sizes: ulimit -f unlimited",
+            remedy,
         ),
     }
 }

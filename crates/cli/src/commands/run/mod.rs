@@ -248,17 +248,15 @@ fn watched(options: &Options, configured: &PluginOptions) -> bool {
         || !options.plugins.plugins.is_empty()
 }
 
-/// The least size of the sparse file that is a GPU's memory (`gpu::memory::Arena`), in bytes.
-const SMALLEST_ARENA: u64 = 1 << 40;
-
 /// Refuses a limit of file sizes under which the kernel would end the program, without a word, when it opens a device.
 fn check_file_sizes() -> Result<()> {
+    // The first size that is tried is larger than any limit (`gpu::memory::Arena`).
     match getrlimit(Resource::Fsize).current {
-        Some(most) if most < SMALLEST_ARENA => bail!(
+        Some(most) => bail!(
             "files may have {most} bytes here (ulimit -f), and the memory of a simulated GPU is a sparse file of more: \
              SIGXFSZ would end the program when it opens a device; `ulimit -f unlimited` lifts the limit"
         ),
-        _ => Ok(()),
+        None => Ok(()),
     }
 }
 
