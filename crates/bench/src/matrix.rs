@@ -119,6 +119,16 @@ fn byte(element: Element, x: f32) -> u32 {
     bits >> 24 & 0x80 | (exponent as u32) << mantissa | (bits & 0x7f_ffff) >> (23 - mantissa)
 }
 
+/// Rows of the registers of A, B and D, the same each time.
+fn operands(op: &MatrixOp, data: Data) -> [Vec<[u32; 64]>; 3] {
+    let need = op.registers();
+    let mut random = Random(1, data);
+    [(need.a, op.a), (need.b, op.b), (need.d, op.d)].map(|(count, element)| {
+        let registers = random.registers(count, element);
+        registers.into_iter().map(|register| register.0).collect()
+    })
+}
+
 /// Best nanoseconds of an instruction in a compiled loop of a wave; `None` if it has another form than the loop is made of.
 fn in_a_wave(
     (target, name): (&str, &str),
@@ -130,13 +140,7 @@ fn in_a_wave(
     if op.kind != Kind::Dense || op.f8f6f4 {
         return None;
     }
-    let need = op.registers();
-    let mut random = Random(1, data);
-    let mut rows = |count, element| -> Vec<[u32; 64]> {
-        let registers = random.registers(count, element);
-        registers.into_iter().map(|register| register.0).collect()
-    };
-    let (a, b, d) = (rows(need.a, op.a), rows(need.b, op.b), rows(need.d, op.d));
+    let [a, b, d] = operands(op, data);
     let data = ([&a[..], &b[..], &d[..]], common);
     compiled::time(target.parse().ok()?, name, op, backend, data, repeat)
         .inspect_err(|error| eprintln!("{target} {name}: {error:#}"))
@@ -272,13 +276,7 @@ pub fn helpers(repeat: u32) -> anyhow::Result<()> {
         };
         let mut line = format!("{name:<34} {target:<8}");
         for (data, what) in [(Data::Normal, ""), (Data::Whole, "; exact sums:")] {
-            let need = op.registers();
-            let mut random = Random(1, data);
-            let mut rows = |count, element| -> Vec<[u32; 64]> {
-                let registers = random.registers(count, element);
-                registers.into_iter().map(|register| register.0).collect()
-            };
-            let (a, b, d) = (rows(need.a, op.a), rows(need.b, op.b), rows(need.d, op.d));
+            let [a, b, d] = operands(&op, data);
             let looped = compiled::Looped {
                 target: target.parse().map_err(|_| anyhow::anyhow!("{target}"))?,
                 name,

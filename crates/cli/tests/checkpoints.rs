@@ -1,6 +1,8 @@
 //! Launches that are kept in the middle and taken up elsewhere: the same bytes come out. Damaged files: an error, never a panic.
 
 use std::io::Cursor;
+mod kernels;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -17,18 +19,6 @@ fn built(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../data/corpus/built")
         .join(name)
-}
-
-/// Descriptions that have a code object for a target.
-fn descriptions(target: Target) -> Vec<PathBuf> {
-    let mut found: Vec<PathBuf> = std::fs::read_dir(built(""))
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|e| e == "json"))
-        .filter(|path| path.with_extension(format!("{target}.hsaco")).exists())
-        .collect();
-    found.sort();
-    found
 }
 
 fn session(path: &Path, target: Target, repeat: u32) -> Session {
@@ -93,7 +83,7 @@ fn kernels_come_to_the_same_bytes_from_any_point() {
     let mut random = scattered(1);
     let (mut cases, mut compared) = (0, 0);
     for (number, target) in EXECUTABLE.into_iter().enumerate() {
-        for (index, path) in descriptions(target).iter().enumerate() {
+        for (index, path) in kernels::descriptions("corpus", target).iter().enumerate() {
             if (index + number) % 4 != 0 {
                 continue;
             }

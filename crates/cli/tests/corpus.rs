@@ -1,9 +1,12 @@
 //! Every kernel of the corpus, on every target it exists for and every lane back end of the host, gives
 //! the outputs it should. gfx1151 runs the code objects for gfx1100, whose instructions it shares.
 
-use std::path::{Path, PathBuf};
+mod kernels;
+
+use std::path::Path;
 use std::sync::Arc;
 
+use kernels::descriptions;
 use rocjitsu_cli::engine::{Engine, Options};
 use rocjitsu_cli::launch::Launch;
 use rocjitsu_cli::launch::from_description::Selection;
@@ -13,25 +16,6 @@ use rocjitsu_gpu::memory::Memory;
 use rocjitsu_isa::Target;
 use rocjitsu_lanes::Backend;
 use rocjitsu_observe::Silent;
-
-fn data(folder: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../data")
-        .join(folder)
-}
-
-/// Descriptions that have a code object for a target, in alphabetical order.
-fn descriptions(folder: &str, target: Target) -> Vec<PathBuf> {
-    let built = data(folder).join("built");
-    let mut found: Vec<PathBuf> = std::fs::read_dir(&built)
-        .expect("the data folder is part of the repository")
-        .map(|entry| entry.expect("readable").path())
-        .filter(|path| path.extension().is_some_and(|e| e == "json"))
-        .filter(|path| path.with_extension(format!("{target}.hsaco")).exists())
-        .collect();
-    found.sort();
-    found
-}
 
 /// What computes lanes, and what is compiled.
 type Executor = (Backend, jit::Options);

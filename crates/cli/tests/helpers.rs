@@ -1,10 +1,13 @@
 //! Matrix instructions on helper threads: kernels of the corpus and of the performance set leave the same bytes whoever
 //! executes their matrix instructions, on every lane back end of the host.
 
-use std::path::{Path, PathBuf};
+mod kernels;
+
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use kernels::descriptions;
 use rocjitsu_cli::engine::{Engine, dispatch};
 use rocjitsu_cli::launch::Launch;
 use rocjitsu_cli::launch::from_description::Selection;
@@ -20,22 +23,6 @@ use rocjitsu_observe::{Events, Observer, Plugin, Plugins, Silent, State, Step};
 const MOST: u64 = 20_000;
 /// The same for the scalar back end, in multiplications and additions.
 const MOST_SCALAR: u64 = 100_000_000;
-
-/// Descriptions that have a code object for a target, in alphabetical order.
-fn descriptions(folder: &str, target: Target) -> Vec<PathBuf> {
-    let built = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../data")
-        .join(folder)
-        .join("built");
-    let mut found: Vec<PathBuf> = std::fs::read_dir(built)
-        .expect("the data folder is part of the repository")
-        .map(|entry| entry.expect("readable").path())
-        .filter(|path| path.extension().is_some_and(|e| e == "json"))
-        .filter(|path| path.with_extension(format!("{target}.hsaco")).exists())
-        .collect();
-    found.sort();
-    found
-}
 
 /// Multiplications and additions, as a description of the performance set says.
 fn operations(path: &Path) -> u64 {

@@ -211,28 +211,10 @@ fn a_dispatch_that_has_begun_is_no_place_to_stop() {
         assert_eq!(Path::new(&second).exists(), status == 0, "{number}");
     }
     // Between two dispatches the next one has not begun.
-    says(
-        0,
-        &[
-            "resume",
-            &second,
-            "--checkpoint",
-            &first,
-            "--at",
-            "dispatch:4",
-        ],
-    );
-    says(
-        1,
-        &[
-            "resume",
-            &second,
-            "--checkpoint",
-            &first,
-            "--at",
-            "dispatch:3",
-        ],
-    );
+    for (at, status) in [("dispatch:4", 0), ("dispatch:3", 1)] {
+        let resume = ["resume", &second, "--checkpoint", &first, "--at", at];
+        says(status, &resume);
+    }
 }
 
 /// From the moment that the command says what the signal does, the signal does it.
